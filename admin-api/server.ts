@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import fastify, { type FastifyInstance } from 'fastify'
-import { closeInStages, lingerOnClose } from '../core/http/lingeringClose.ts'
+import { closeInStages, cutterOfUnfinished, lingerOnClose } from '../core/http/lingeringClose.ts'
 import { requestIdOf } from '../core/http/requestId.ts'
 import { authenticate } from './auth/authenticate.ts'
 import { type AdminApiDeps, type Api, settleOptions } from './deps.ts'
@@ -18,6 +18,8 @@ import { createValidators } from './schema/validators.ts'
 const MAX_BODY_BYTES = 1_048_576
 /** A request has to arrive in this time; the longest answer, a save with its health check, needs a third of it. */
 const REQUEST_TIMEOUT_MS = 30_000
+/** What is still to come of a request when the API stops has to come in this time. */
+const LAST_BYTES_MS = 1_000
 
 interface Address {
   readonly host: string
@@ -64,6 +66,7 @@ export async function createAdminApi(
     clientErrorHandler: answerBrokenRequest,
   })
   lingerOnClose(app.server)
+  const cutUnfinished = cutterOfUnfinished(app.server)
   app.setValidatorCompiler(createValidators())
   app.setSerializerCompiler(() => JSON.stringify)
   answerErrors(app, api.log)
@@ -103,7 +106,9 @@ export async function createAdminApi(
       stopped.abort()
       monitoring.close()
       monitoring.closeIdleConnections()
+      const cut = setTimeout(cutUnfinished, LAST_BYTES_MS)
       await app.close()
+      clearTimeout(cut)
       await jobs
     },
     inject: app.inject.bind(app) as FastifyInstance['inject'],

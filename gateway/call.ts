@@ -1,3 +1,4 @@
+import type { Asset } from '../core/domain/asset.ts'
 import { TollgateError } from '../core/errors/error.ts'
 import { errorReply } from '../core/http/errorReply.ts'
 import type { Generation } from '../core/kernel/generation.ts'
@@ -8,8 +9,8 @@ import type { CallOutcome, Exchange } from '../core/plugin/exchange.ts'
 import { handled, type Reply } from '../core/plugin/reply.ts'
 import type { CallCounts } from '../core/ports/callCounts.ts'
 import type { Log } from '../core/ports/log.ts'
+import { failureReceipt, refusedReply } from '../core/x402/refusedPayment.ts'
 import type { AccessLog } from './accessLog.ts'
-import { failureReceipt } from './failureReceipt.ts'
 
 /** A call of which a hook answers later. */
 export interface CallUnderWay {
@@ -25,6 +26,8 @@ export interface CallUnderWay {
 /** The calls of one call plane. */
 export interface Calls {
   readonly log: Log
+  /** Where a refused payment names no network that is known, and its link offers none, the first of these stands for it. */
+  readonly assets: readonly Asset[]
   /** Null where calls are not logged. */
   readonly accessLog: AccessLog | null
   /**
@@ -35,8 +38,13 @@ export interface Calls {
   readonly counts: { -readonly [K in keyof CallCounts]: CallCounts[K] }
 }
 
-export const newCalls = (log: Log, accessLog: AccessLog | null = null): Calls => ({
+export const newCalls = (
+  log: Log,
+  assets: readonly Asset[] = [],
+  accessLog: AccessLog | null = null,
+): Calls => ({
   log,
+  assets,
   accessLog,
   underWay: [],
   counts: {
@@ -141,8 +149,9 @@ function finish(
   const { log } = calls
   x.isOver = true
   if (reply === passed) {
-    if (x.status === 0 && !x.door.hasBegun && !x.door.isClosed) answer(x, program, ...unanswered(x, log), log)
-  } else if (reply !== handled) answer(x, program, reply, error, log)
+    if (x.status === 0 && !x.door.hasBegun && !x.door.isClosed)
+      answer(x, program, ...unanswered(x, log), calls)
+  } else if (reply !== handled) answer(x, program, reply, error, calls)
   x.outcome = outcomeOf(x, program.isPaid)
   count(x, calls.counts)
   for (const step of program.shape.postAnswer) {
@@ -197,9 +206,10 @@ function fail(x: Exchange, program: Program, generation: Generation, calls: Call
   finish(x, program, generation, calls, reply, error)
 }
 
-function answer(x: Exchange, program: Program, given: Reply, error: unknown, log: Log): void {
+function answer(x: Exchange, program: Program, given: Reply, error: unknown, calls: Calls): void {
   try {
-    const reply = program.isPaid && x.paymentHeader !== null ? withReceipt(x, given, error) : given
+    const reply =
+      program.isPaid && x.paymentHeader !== null ? toPayment(x, program, given, error, calls) : given
     x.status = reply.status
     x.reply = reply
     x.isUnsent = !x.door.send(reply, x.extraHeaders)
@@ -207,7 +217,7 @@ function answer(x: Exchange, program: Program, given: Reply, error: unknown, log
     if (x.isUnsent && x.door.hasBegun && !x.door.hasEnded) x.door.cutOff()
   } catch (err) {
     // A plugin gave something that is no reply, or a head with characters that may not stand in one.
-    const { reply: plain, code } = errorReply(err, log, x.requestId)
+    const { reply: plain, code } = errorReply(err, calls.log, x.requestId)
     x.status = plain.status
     x.reply = null
     x.errorCode ??= code
@@ -217,13 +227,18 @@ function answer(x: Exchange, program: Program, given: Reply, error: unknown, log
 }
 
 /**
- * A reply to a call that came with a payment, with the receipt that it lacks: what a plugin of one's own refuses, or answers
- * instead of the seller, says what became of the payment like everything else. The seller's own refusal passes as it is.
+ * The answer to a call that came with a payment: a refused payment gets a fresh offer, and every failure that lacks a receipt gets one,
+ * whichever plugin refused the call or answered instead of the seller. The seller's own refusal passes as it is.
  */
-function withReceipt(x: Exchange, reply: Reply, error: unknown): Reply {
-  if (error === null && x.upstreamStatus >= 400) return reply
-  if (reply.headers.some(isReceipt)) return reply
-  const receipt = failureReceipt(x, error, reply.status)
+function toPayment(x: Exchange, program: Program, given: Reply, error: unknown, { assets }: Calls): Reply {
+  if (error === null && (x.upstreamStatus >= 400 || given.headers.some(isReceipt))) return given
+  const { offer } = program
+  const version = x.payment?.payload.x402Version ?? x.x402Version
+  // Nothing is offered again that was charged, and nothing that a call without a payment would not be offered either.
+  const { isActive, suspension } = x.link
+  const again = x.settlement === null && isActive && suspension === null ? offer : undefined
+  const reply = refusedReply(error, x.requestId, again, version, x.subPath + x.query) ?? given
+  const receipt = failureReceipt(x, error, reply.status, offer?.network ?? assets[0]?.network)
   return receipt.length === 0 ? reply : { ...reply, headers: [...reply.headers, ...receipt] }
 }
 

@@ -1,11 +1,13 @@
 import { TollgateError } from '../core/errors/error.ts'
-import { loopMark } from '../core/http/loopMark.ts'
+import { createLoopMarks } from '../core/http/loopMark.ts'
 import type { Generation } from '../core/kernel/generation.ts'
 import type { ServiceFacts } from '../core/plugin/ports.ts'
 import type { ProcessCalls } from '../core/ports/callCounts.ts'
+import type { Chains } from '../core/ports/chains/chains.ts'
 import type { Clock } from '../core/ports/clock.ts'
 import type { LinkCalls } from '../core/ports/linkCalls.ts'
 import type { Log } from '../core/ports/log.ts'
+import type { Sealer } from '../core/ports/sealer.ts'
 import type { Changes } from '../core/ports/store/changes.ts'
 import { AccessLog, type AccessLogOptions } from './accessLog.ts'
 import { endOverdue, newCalls } from './call.ts'
@@ -20,9 +22,11 @@ const OVERDUE_MS = 1_000
 export interface CallPlaneParts {
   readonly links: Addresses
   readonly changes: Changes
+  readonly chains: Pick<Chains, 'assets'>
   readonly clock: Clock
   readonly log: Log
   readonly service: Pick<ServiceFacts, 'publicUrl'>
+  readonly sealer: Pick<Sealer, 'mac'>
 }
 
 /** Links' programs, and the way to them: what is behind a listener, and all of it where calls need none. */
@@ -52,11 +56,12 @@ export interface CallLimits {
 }
 
 export function createCallPlane(first: Generation, parts: CallPlaneParts, limits: CallLimits): CallPlane {
-  const { links, changes, clock, log, service } = parts
+  const { links, changes, chains, clock, log, service, sealer } = parts
   const live = new LiveGeneration(first, links, changes, clock)
   const accessLog = new AccessLog(log, clock, limits.accessLog)
-  const calls = newCalls(log, accessLog)
-  const router = createRouter({ live, clock, calls, loopMark: loopMark(service.publicUrl) })
+  const calls = newCalls(log, chains.assets, accessLog)
+  const loopMarks = createLoopMarks(service.publicUrl, sealer)
+  const router = createRouter({ live, clock, calls, loopMarks })
   const overdue = setInterval(endOverdue, OVERDUE_MS, calls, limits.callTimeoutMs)
   overdue.unref()
   const linkCalls = createLinkCalls(router, limits.maxHeaderBytes)

@@ -5,6 +5,8 @@ import type { Log } from '../core/ports/log.ts'
 
 /** Every call of such a caller would say the same. */
 const WARN_EVERY_MS = 60_000
+/** Entries of `X-Forwarded-For` that are read, from the right: a chain of trusted proxies is short, and each entry takes microseconds. */
+const MAX_ENTRIES = 32
 /** Of an entry that is no address. */
 const MAX_SHOWN_CHARS = 64
 
@@ -41,7 +43,7 @@ export function createClientIp(
     const forwarded = req.headers['x-forwarded-for']
     if (forwarded === undefined || !isTrusted(remote)) return remote
     let client = remote
-    for (const entry of String(forwarded).split(',').reverse()) {
+    for (const entry of String(forwarded).split(',').slice(-MAX_ENTRIES).reverse()) {
       const address = forwardedAddress(entry)
       if (address === undefined) {
         warn(entry, remote)
@@ -51,7 +53,7 @@ export function createClientIp(
       client = ipaddr.process(address).toString()
       if (!isTrusted(client)) return client
     }
-    // A trusted address itself: the first one that was noted.
+    // A trusted address itself: the first one that was noted, of those that are read.
     return client
   }
 }

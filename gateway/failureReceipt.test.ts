@@ -60,7 +60,7 @@ const cases: Record<string, Case> = {
   'what can not be decoded': {
     payment: 'junk',
     status: 400,
-    receipt: { errorReason: 'invalid_payload', transaction: '', network: '' },
+    receipt: { errorReason: 'invalid_payload', transaction: '', network: testNetwork },
   },
   'another network': {
     payment: encodeHeader({
@@ -68,12 +68,12 @@ const cases: Record<string, Case> = {
       accepted: { scheme: 'exact', network: 'eip155:1' },
       payload: {},
     }),
-    status: 400,
-    receipt: { errorReason: 'invalid_network', transaction: '', network: '' },
+    status: 402,
+    receipt: { errorReason: 'invalid_network', transaction: '', network: testNetwork },
   },
   'a payment that does not hold': {
     payment: scriptedPayment('n', '1', payer, { authorization: { from: payer } }),
-    status: 400,
+    status: 402,
     receipt: {
       errorReason: 'invalid_exact_evm_payload_authorization_value',
       network: testNetwork,
@@ -90,7 +90,7 @@ const cases: Record<string, Case> = {
     settler: (s) => {
       s.verifyWith = async () => ({ ok: false, reason: 'insufficient_funds', message: 'poor' })
     },
-    status: 400,
+    status: 402,
     receipt: { ...known, errorReason: 'insufficient_funds', transaction: '' },
   },
   'a chain that is away': {
@@ -155,23 +155,23 @@ const cases: Record<string, Case> = {
       }),
     },
     status: 503,
-    receipt: { errorReason: 'store_unavailable', transaction: '', network: '' },
+    receipt: { errorReason: 'store_unavailable', transaction: '', network: testNetwork },
   },
   'too many failed payments': {
     options: { plugins: [{ use: 'rate-limit', with: { paymentPoints: 1 } }, ...shortPlugins] },
     before: ['junk'],
     status: 429,
-    receipt: { errorReason: 'rate_limited', transaction: '', network: '' },
+    receipt: { errorReason: 'rate_limited', transaction: '', network: testNetwork },
   },
   'a HEAD, which buys nothing': {
     init: { method: 'HEAD' },
     status: 402,
-    receipt: { errorReason: 'payment_required', transaction: '', network: '' },
+    receipt: { errorReason: 'payment_required', transaction: '', network: testNetwork },
   },
   "what a plugin of one's own answers before the payment is read": {
     options: withPlugin('guard', () => ({ status: 403, headers: [], body: null })),
     status: 403,
-    receipt: { errorReason: 'request_refused', transaction: '', network: '' },
+    receipt: { errorReason: 'request_refused', transaction: '', network: testNetwork },
   },
   "what a plugin of one's own answers when it has seen who pays": {
     options: withPlugin('claim', (x) => {
@@ -192,7 +192,7 @@ const cases: Record<string, Case> = {
     init: { method: 'POST', body: '123456' },
     status: 413,
     // Refused before the payment is read.
-    receipt: { errorReason: 'payload_too_large', transaction: '', network: '' },
+    receipt: { errorReason: 'payload_too_large', transaction: '', network: testNetwork },
   },
   'an address that no link has': {
     path: '/api/link/demo/gone',
@@ -202,7 +202,7 @@ const cases: Record<string, Case> = {
   'a path with two readings': {
     path: '/api/link/demo/paid/%2f',
     status: 400,
-    receipt: { errorReason: 'bad_request', transaction: '', network: '' },
+    receipt: { errorReason: 'bad_request', transaction: '', network: testNetwork },
   },
   'a suspended link': {
     options: { plugins: [{ use: 'health', with: { probe: false } }, ...shortPlugins] },
@@ -265,7 +265,7 @@ t.test('version 1 has its own header, and its network by name', async (t) => {
   t.match(await refused(scriptedPaymentV1('n', '100000')), {
     ...{ success: false, errorReason: 'insufficient_funds', network: 'base-sepolia', payer, transaction: '' },
   })
-  t.match(await refused('junk'), { success: false, errorReason: 'invalid_payload', network: '' })
+  t.match(await refused('junk'), { success: false, errorReason: 'invalid_payload', network: 'base-sepolia' })
 })
 
 t.test('nobody who brought no payment, and nobody at a free link, gets a receipt', async (t) => {

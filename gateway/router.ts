@@ -1,5 +1,6 @@
 import { TollgateError } from '../core/errors/error.ts'
 import { errorReply } from '../core/http/errorReply.ts'
+import { type LoopMarks, MAX_LINKS_PASSED } from '../core/http/loopMark.ts'
 import type { Generation } from '../core/kernel/generation.ts'
 import type { Program } from '../core/kernel/program.ts'
 import type { Door } from '../core/plugin/door.ts'
@@ -7,9 +8,9 @@ import { Exchange } from '../core/plugin/exchange.ts'
 import type { Reply } from '../core/plugin/reply.ts'
 import type { Clock } from '../core/ports/clock.ts'
 import { linkNotFound } from '../core/ports/refusals.ts'
+import { failureReceipt, unread } from '../core/x402/refusedPayment.ts'
 import { type Calls, runCall } from './call.ts'
 import { allowOf, corsHeaders, isPreflight, preflightReply } from './cors.ts'
-import { failureReceipt, unread } from './failureReceipt.ts'
 import { type HeadFacts, type LinkTarget, linkPrefix } from './head.ts'
 import type { HttpDoor } from './httpDoor.ts'
 import type { LiveGeneration } from './liveGeneration.ts'
@@ -47,16 +48,14 @@ export interface RouterParts {
   readonly live: LiveGeneration
   readonly calls: Calls
   readonly clock: Clock
-  /** Of this gateway, see {@link loopMark}. */
-  readonly loopMark: string
+  readonly loopMarks: LoopMarks
 }
 
-export function createRouter({ live, calls, clock, loopMark }: RouterParts): Router {
+export function createRouter({ live, calls, clock, loopMarks }: RouterParts): Router {
   const { log } = calls
   const strangers = new Strangers(clock)
 
   function route(call: Call): void {
-    if (call.head.passed?.includes(loopMark)) return answerError(call, loop())
     const { generation, table } = live.current
     const found = table.lookup(call.target.key)
     if (found === undefined) ask(call)
@@ -84,13 +83,17 @@ export function createRouter({ live, calls, clock, loopMark }: RouterParts): Rou
   function arrive(call: Call, found: Program | NoRoute, generation: Generation): void {
     if (found.link === null) return missing(call, found, generation)
     const { head, door, waiting } = call
+    if (head.passed !== null) {
+      const fault = loopFault(found.link.id, head.passed)
+      if (fault !== undefined) return answerError(call, fault, [], found)
+    }
     if (door.method === 'OPTIONS' && isOursToAnswer(call, found)) {
       return answer(call, preflightReply(door, found.methods))
     }
     if (!takes(found, door.method)) {
       const allow = allowOf(found.methods!)
       const error = new TollgateError('method_not_allowed', `Expected one of ${allow}, got ${door.method}.`)
-      return answerError(call, error, ['Allow', allow], found.isPaid)
+      return answerError(call, error, ['Allow', allow], found)
     }
     // A body that is not paid for need not come, unless a plugin reads it: the 402 is the answer.
     if (waiting !== undefined) {
@@ -98,6 +101,18 @@ export function createRouter({ live, calls, clock, loopMark }: RouterParts): Rou
       else waiting.res.writeContinue()
     }
     enter(call, found, generation)
+  }
+
+  /** A link may lead to another one of this gateway, but not back to itself, and not over ever more of them. */
+  function loopFault(linkId: string, passed: string): TollgateError | undefined {
+    if (passed.includes(loopMarks.ofLink(linkId)))
+      return loop('this link itself', "the link's url leads back to it")
+    const links = loopMarks.linksPassed(passed)
+    if (links <= MAX_LINKS_PASSED) return undefined
+    return loop(
+      `${links} links of this gateway`,
+      `at most ${MAX_LINKS_PASSED} may be in a row before this one`,
+    )
   }
 
   function enter(call: Call, program: Program, generation: Generation, link = program.link): void {
@@ -155,12 +170,18 @@ export function createRouter({ live, calls, clock, loopMark }: RouterParts): Rou
   }
 
   /** Whoever came with a payment keeps it, and hears so. */
-  function answerError(call: Answerable, error: unknown, extra: readonly string[] = [], isPaid = true): void {
+  function answerError(
+    call: Answerable,
+    error: unknown,
+    extra: readonly string[] = [],
+    program: Program | null = null,
+  ): void {
     const { door } = call
     const { reply, code } = errorReply(error, log, door.requestId)
     const { x402Version, paymentHeader } = call.head
-    const isPresented = isPaid && paymentHeader !== null
-    const receipt = isPresented ? failureReceipt(unread(x402Version), error, reply.status) : []
+    const isPresented = program?.isPaid !== false && paymentHeader !== null
+    const network = program?.offer?.network ?? calls.assets[0]?.network
+    const receipt = isPresented ? failureReceipt(unread(x402Version), error, reply.status, network) : []
     answer(call, reply, [...extra, ...receipt])
     const { requestId, method } = door
     calls.accessLog?.unrouted({ requestId, method, status: reply.status, code, isPresented })
@@ -184,10 +205,10 @@ const tooManyUnknown = () =>
     },
   )
 
-const loop = () =>
+const loop = (forwarders: string, why: string) =>
   new TollgateError(
     'loop_detected',
-    "Expected a call from outside, got one that a link of this gateway has forwarded: the link's url leads back here. You were not charged.",
+    `Expected a call from outside, got one that ${forwarders} forwarded: ${why}. You were not charged.`,
   )
 
 /** A preflight, any OPTIONS of a paid link (it would be a way past the price), and one that the link does not list. */

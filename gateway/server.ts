@@ -7,13 +7,13 @@ import { errorReply } from '../core/http/errorReply.ts'
 import { closeInStages, lingerOnClose, throwAway } from '../core/http/lingeringClose.ts'
 import type { Generation } from '../core/kernel/generation.ts'
 import type { LinkCalls } from '../core/ports/linkCalls.ts'
+import { failureReceipt, unread } from '../core/x402/refusedPayment.ts'
 import type { AccessLogOptions } from './accessLog.ts'
 import { answerUnderWay, refuseBrokenRequest, refuseSocket } from './brokenRequest.ts'
 import { type CallPlane, type CallPlaneParts, createCallPlane, stopping } from './callPlane.ts'
 import { createClientIp } from './clientIp.ts'
 import { corsHeaders } from './cors.ts'
 import { dropWhatFollows, endBehindAnswers, isBetweenRequests, throwRestAway } from './dropWhatFollows.ts'
-import { failureReceipt, unread } from './failureReceipt.ts'
 import type { HandOver } from './handOver.ts'
 import { type HeadFacts, linkPrefix, parseTarget, pathProblem, readHead } from './head.ts'
 import { HttpDoor, send, sendOnSocket } from './httpDoor.ts'
@@ -59,7 +59,7 @@ const CHECK_MS = 1_000
 const MOST_WAITING = 16
 
 export function createGateway(first: Generation, parts: GatewayParts, options: GatewayOptions): Gateway {
-  const { log, handOver } = parts
+  const { log, chains, handOver } = parts
   const clientIpOf = createClientIp(options.trustedProxyCidrs, log)
   const calls = createCallPlane(first, parts, options)
   const { router, accessLog } = calls
@@ -238,7 +238,8 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
     const isPresented = paymentHeader !== null
     accessLog.unrouted({ requestId, method: req.method, status: reply.status, code, isPresented })
     if (!req.url!.startsWith(linkPrefix)) return void send(res, reply, null, requestId)
-    const receipt = isPresented ? failureReceipt(unread(head.x402Version), error, 400) : []
+    const network = chains.assets[0]?.network
+    const receipt = isPresented ? failureReceipt(unread(head.x402Version), error, 400, network) : []
     send(res, reply, head.hasOrigin ? [...corsHeaders, ...receipt] : receipt, requestId)
   }
 

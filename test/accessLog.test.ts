@@ -1,12 +1,9 @@
 // Each answer has the id of its request, and the access log finds the call again by it.
 import { connect } from 'node:net'
 import t, { type Test } from 'tap'
-import { gatewayPlugin } from '../core/plugin/gateway.ts'
-import { jsonReply } from '../core/plugin/reply.ts'
 import { silentLog } from '../core/ports/log.ts'
 import type { TestGatewayOptions } from './helpers/gateway.ts'
 import { callAndGo, shortPlugins, startPaid } from './helpers/paid.ts'
-import { noOptions } from './helpers/plugins.ts'
 import { until } from './helpers/rawHttp.ts'
 import { sellerOf } from './helpers/sellerOf.ts'
 import { startSeller } from './helpers/sellers.ts'
@@ -209,36 +206,5 @@ t.test(
       t.equal((await fetch(address, junk)).status, status)
     t.match(await lineOf(idOf(bought)), { outcome: 'paid' })
     t.equal(lines.length, 1)
-  },
-)
-
-t.test(
-  'a plugin that writes a payment without its parts ends neither the call nor the process',
-  async (t) => {
-    const careless = gatewayPlugin({
-      name: 'careless',
-      api: 1,
-      options: noOptions,
-      needs: [],
-      slots: {
-        pay: { writes: ['payment'] },
-        claim: { writes: ['claim', 'settlement', 'purchase', 'answer'] },
-      },
-      setup: () => ({
-        route: () => ({
-          pay(x) {
-            x.payment = {} as typeof x.payment
-            return jsonReply(200, 'given')
-          },
-          claim() {},
-        }),
-      }),
-    })
-    const errors: object[] = []
-    const log = { ...silentLog, error: (fields: object) => void errors.push(fields) }
-    const { gateway } = await start(t, { log, plugins: [{ use: 'careless' }], extraPlugins: [careless] })
-    const { url } = await gateway.addLink({ slug: 'paid', url: 'http://seller.test/', price: '0.10' })
-    for (const _ of [1, 2]) t.equal((await fetch(url)).status, 200)
-    t.match(errors, [{ err: TypeError }, { err: TypeError }])
   },
 )

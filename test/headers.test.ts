@@ -313,6 +313,8 @@ const forbidden = [
   'Attribution-Reporting-Register-Trigger: {}',
   'Observe-Browsing-Topics: ?1',
   'Onion-Location: http://evil.onion/',
+  'X-LiteSpeed-Purge: *',
+  'X-LiteSpeed-Purge2: *',
   'X-I2P-Location: http://evil.i2p/',
   'Ad-Auction-Allowed: true',
   'X-Allow-FLEDGE: true',

@@ -1,9 +1,9 @@
 import t, { type Test } from 'tap'
 import { TollgateError } from '../core/errors/error.ts'
-import type { Hook, RouteHooks } from '../core/plugin/gateway.ts'
+import { gatewayPlugin, type Hook, type RouteHooks } from '../core/plugin/gateway.ts'
 import { silentLog } from '../core/ports/log.ts'
 import { startGateway } from './helpers/gateway.ts'
-import { pluginOf, withUpstream } from './helpers/plugins.ts'
+import { noOptions, pluginOf, withUpstream } from './helpers/plugins.ts'
 import { sellerOf } from './helpers/sellerOf.ts'
 import { startSeller } from './helpers/sellers.ts'
 
@@ -91,6 +91,28 @@ t.test('a log hook that throws or rejects harms nobody', async (t) => {
     t.equal(status, 200)
     await gateway.gateway.close()
   }
+})
+
+t.test('a payment that a plugin left without its identity ends no process', async (t) => {
+  const said: object[] = []
+  const log = { ...silentLog, error: (fields: object) => void said.push(fields) }
+  for (const payment of [{}, { identity: {} }, { identity: { payer: 5 } }]) {
+    const odd = gatewayPlugin({
+      ...{ name: 'odd', api: 1, options: noOptions, needs: [] },
+      slots: { pay: { mayWrite: ['payment'] } },
+      setup: () => ({ route: () => ({ pay: (x) => void (x.payment = payment as never) }) }),
+    })
+    const seller = await startSeller(t, 'hello')
+    const gateway = await startGateway(t, {
+      log,
+      extraPlugins: [odd as never],
+      plugins: withUpstream('odd'),
+    })
+    const link = await gateway.addLink({ slug: 'free', url: seller.url })
+    for (const times of ['once', 'again']) t.equal((await fetch(link.url)).status, 200, times)
+    await gateway.gateway.close()
+  }
+  t.match(said, [{ err: TypeError }, { err: TypeError }, { err: TypeError }, { err: TypeError }])
 })
 
 t.test('a plugin may answer, add headers and see how it ended', async (t) => {

@@ -196,6 +196,10 @@ t.test('a body too long to compare is streamed, and its payment is good for one 
   t.equal((await first.text()).length, 50_000)
   const again = await fetch(link.url, { method: 'POST', headers, body: body.slice(0, 50_000) })
   t.equal(again.status, 409)
+  const { error } = (await again.json()) as { error: { message: string } }
+  t.match(error.message, /too long.*never answered twice.*do not pay again/, 'no advice to repeat it')
+  const other = await fetch(link.url, { method: 'POST', headers, body: 'short' })
+  t.match(await other.text(), /another call/)
   t.equal(seller.requests.length, 1)
 })
 

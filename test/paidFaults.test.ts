@@ -63,8 +63,8 @@ t.test('a payment that the chain refuses is a 402 with its reason and a receipt 
   const link = await gateway.addLink({ slug: 'paid', url: seller.url, price: '0.10' })
   settler.verifyWith = async () => ({ ok: false, reason: 'insufficient_funds', message: 'Not enough USDC.' })
   t.match(await call(link.url), {
-    status: 400,
-    body: { error: { code: 'invalid_payment', reason: 'insufficient_funds' } },
+    status: 402,
+    body: { error: { code: 'invalid_payment', reason: 'insufficient_funds' }, accepts: [{}] },
   })
   t.equal(seller.requests.length, 0, 'refused before the seller worked')
   await reaches(gateway, 'rejected')
@@ -72,7 +72,7 @@ t.test('a payment that the chain refuses is a 402 with its reason and a receipt 
   settler.verifyWith = async () => ({ ok: true })
   settler.settleWith = async () => ({ status: 'rejected', reason: 'simulation_failed', message: 'no' })
   const rejected = await call(link.url)
-  t.match(rejected, { status: 402, body: { error: 'simulation_failed', accepts: [{}] } })
+  t.match(rejected, { status: 402, body: { error: { reason: 'simulation_failed' }, accepts: [{}] } })
   t.match(receiptOf(rejected.headers), { success: false, errorReason: 'simulation_failed', transaction: '' })
   await reaches(gateway, 'rejected')
 
@@ -118,7 +118,7 @@ t.test('a settlement that failed for good is a 402, and that payment never works
     errorReason: 'transaction_failed',
   })
   t.match(await call(link.url), {
-    status: 400,
+    status: 402,
     body: { error: { code: 'invalid_payment', reason: 'transaction_failed' } },
   })
   t.equal(seller.requests.length, 1)
@@ -182,7 +182,7 @@ t.test(
       headers: { 'payment-signature': scriptedPayment(nonce, '100000', undefined, { isLate: true }) },
     })
     t.match(await call(link.url, late('other')), {
-      status: 400,
+      status: 402,
       body: { error: { code: 'invalid_payment', reason: /valid_before/ } },
     })
     const first = await call(link.url)

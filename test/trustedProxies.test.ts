@@ -38,6 +38,8 @@ t.test(
       ['"[2001:db8::3]:4711"', '2001:db8::3'],
       ['192.0.2.4:80, 10.0.0.1:443, "127.0.0.1:1"', '192.0.2.4'],
       ['::ffff:192.0.2.5', '192.0.2.5'],
+      [`192.0.2.6${', 10.0.0.1'.repeat(31)}`, '192.0.2.6'],
+      [`192.0.2.7${', 10.0.0.1'.repeat(3_000)}`, '10.0.0.1'],
       ['10.0.0.7, 10.0.0.1', '10.0.0.7'],
       ['192.0.2.6, unknown', 'unknown'],
       ['192.0.2.6, _hidden, 10.0.0.1', 'unknown'],
@@ -46,8 +48,8 @@ t.test(
       ['192.0.2.6, ::1%a.b, 10.0.0.1', 'unknown'],
       ['', 'unknown'],
     ] as const) {
-      t.equal((await call(free.url, from(chain))).status, 200, chain)
-      t.equal(told.at(-1), address, chain)
+      t.equal((await call(free.url, from(chain))).status, 200, chain.slice(0, 80))
+      t.equal(told.at(-1), address, chain.slice(0, 80))
     }
   },
 )

@@ -1,4 +1,4 @@
-import type { NetworkId } from '../../core/domain/network.ts'
+import { type NetworkId, networkTitle } from '../../core/domain/network.ts'
 import type { Log } from '../../core/ports/log.ts'
 
 /** Of the verdicts of proofs. */
@@ -20,7 +20,7 @@ export function orUnavailable<Verdict>(network: NetworkId, log: Log, what: strin
       return await look()
     } catch (err) {
       log.warn({ err, network, ...about }, what)
-      return { status: 'unavailable', message: `No node of ${network} answers now.` }
+      return { status: 'unavailable', message: `No node of ${networkTitle(network)} answers now.` }
     }
   }
 }

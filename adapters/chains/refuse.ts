@@ -4,6 +4,14 @@ import type { NoPlace } from './budgets.ts'
 /** A refusal that is the payment's fault. */
 export const refuse = (reason: string, message: string): Refusal => ({ ok: false, reason, message })
 
+/** A refusal of what could not be read as a payment. */
+export const refuseUnread = (reason: string, message: string): Refusal => ({
+  ok: false,
+  reason,
+  message,
+  isUnread: true,
+})
+
 /** A refusal that is ours or the chain's fault: the same payment may be tried again. */
 export const refuseForNow = (reason: string, message: string): Refusal => ({
   ok: false,

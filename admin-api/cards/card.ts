@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import { isPaid, type ServedLink } from '../../core/domain/link.ts'
-import { factsOf } from '../../core/domain/network.ts'
+import { networkTitle } from '../../core/domain/network.ts'
 import type { Store } from '../../core/domain/store.ts'
 import type { Api } from '../deps.ts'
 
@@ -28,7 +28,7 @@ export const cardOfLink = (api: Api, link: ServedLink, store: Store | undefined)
   about: link.description,
   seller: { name: store?.displayName ?? link.username, plainName: `@${link.username}` },
   price: isPaid(link) ? link.price : 'free',
-  foot: [...new Set(api.termsOf(link).map(({ network }) => factsOf(network)?.title ?? network))],
+  foot: [...new Set(api.termsOf(link).map(({ network }) => networkTitle(network)))],
 })
 
 /** A picture of a store's page. */

@@ -16,7 +16,8 @@ async function shop(t: Test, more: object = {}, options: Parameters<typeof start
   return { f, key, username, id, page, url }
 }
 
-const buy = (f: Fixture, page: string) => f.call('POST', page, asBrowser)
+const buy = (f: Fixture, page: string, ip?: string) =>
+  f.call('POST', page, { ...asBrowser, ...(ip !== undefined && { ip }) })
 
 t.test('a standard link is bought in a browser: a button, a session, its checkout', async (t) => {
   const { f, key, id, page, url } = await shop(t)
@@ -74,6 +75,18 @@ t.test('strangers fill no more than half of what a store can have open, and read
   t.match(refused.text, "This can't be bought right now")
   const own = { key, body: { amount: '1', title: 'Own' } }
   t.equal((await f.call('POST', '/api/v1/payments', own)).status, 201)
+})
+
+t.test('a handful of strangers can not keep all others from buying', async (t) => {
+  const { f, page } = await shop(t, {}, { options: { maxOpenSessionsPerStore: 400 } })
+  const statuses: number[] = []
+  for (let ip = 1; ip <= 9; ip++)
+    for (let i = 0; i < 25; i++) statuses.push((await buy(f, page, `127.0.0.${10 + ip}`)).status)
+  t.equal(statuses.filter((status) => status === 303).length, 9 * 10, 'each has a share')
+  t.ok(statuses.every((status) => status === 303 || status === 429))
+  t.equal((await buy(f, page, '127.0.0.99')).status, 303, 'and a buyer finds room')
+  const other = await shop(t)
+  t.equal((await buy(other.f, other.page, '127.0.0.11')).status, 303)
 })
 
 t.test('a page elsewhere buys nothing for its reader', async (t) => {

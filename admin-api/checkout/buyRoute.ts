@@ -1,11 +1,18 @@
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { SESSION_LIFETIME_MS } from '../../core/domain/session.ts'
 import { isTollgateError, TollgateError } from '../../core/errors/error.ts'
+import { UNPAID_COUNTED_MS, UNPAID_PER_OPEN } from '../../core/ports/store/sessions.ts'
 import type { Api } from '../deps.ts'
-import { limitPerClient, minuteMs } from '../http/rateLimits.ts'
+import { limitPerClient, minuteMs, refuse, takeForClient } from '../http/rateLimits.ts'
 import { linkOfPage, pageAddressOf } from '../pages/linkOfPage.ts'
 import { createSession } from '../sessions/createSession.ts'
 import { checkoutUrlOf } from '../sessions/sessionView.ts'
 import { sendNoCheckout } from './noCheckout.ts'
+
+/** A client opens at most this part of the sessions that buyers of a store may have, so that a few clients don't fill them all. */
+const CLIENT_SHARE = 0.01
+/** However few sessions a store may have, a client opens this many of them. */
+const MIN_CLIENT_SESSIONS = 10
 
 /**
  * `POST /:username/:slug`: the Buy button of a `standard` link's page, a form that needs no script. Makes a payment session for the
@@ -14,7 +21,21 @@ import { sendNoCheckout } from './noCheckout.ts'
 export function buyRoute(app: FastifyInstance, api: Api): void {
   const { publicUrl, limits } = api
   // Strangers fill half of a store's open sessions at most: the other half stays the seller's own.
-  const buyersApi = { ...api, maxOpenSessionsPerStore: Math.ceil(api.maxOpenSessionsPerStore / 2) }
+  const maxOpenSessionsPerStore = Math.ceil(api.maxOpenSessionsPerStore / 2)
+  const maxPerClient = Math.max(MIN_CLIENT_SESSIONS, Math.ceil(maxOpenSessionsPerStore * CLIENT_SHARE))
+  const buyersApi = { ...api, maxOpenSessionsPerStore }
+
+  /** @throws `RATE_LIMIT_EXCEEDED` when a client has its share of a store's open sessions, or of those that end unpaid in a day */
+  async function takeShare(request: FastifyRequest, reply: FastifyReply, storeId: string): Promise<void> {
+    const shares = [
+      { limit: maxPerClient, windowMs: SESSION_LIFETIME_MS },
+      { limit: maxPerClient * UNPAID_PER_OPEN, windowMs: UNPAID_COUNTED_MS },
+    ]
+    for (const { limit, windowMs } of shares) {
+      const taken = await takeForClient(api, request, `buy-${windowMs}:${storeId}`, limit, windowMs)
+      if (!taken.ok) refuse(api, reply, taken, limit)
+    }
+  }
 
   app.post<{ Params: { username: string; slug: string } }>(
     '/:username/:slug',
@@ -29,6 +50,7 @@ export function buyRoute(app: FastifyInstance, api: Api): void {
       const store = link && (await api.stores.find(link.storeId))
       if (link?.linkType !== 'standard' || store === undefined)
         throw new TollgateError('LINK_NOT_FOUND', 'There is nothing to buy at this address.')
+      await takeShare(request, reply, store.id)
       const cancelUrl = `${publicUrl}/${pageAddressOf(link)}`
       try {
         const { session, clientSecret } = await createSession(buyersApi, store, {

@@ -43,7 +43,7 @@ async function refundsDue(api: Api, { id: storeId }: Store): Promise<Attention[]
   })
   const named = purchases.map(({ id, createdAtMs }) => ({
     ...{ kind: 'refund_due' as const, id, title: 'A refund is due' },
-    detail: 'The buyer paid and got nothing for it. Send the amount back and name the transfer.',
+    detail: 'The buyer paid and got nothing for it. Refund it from the wallet that was paid.',
     since: isoTime(createdAtMs),
   }))
   if (nextCursor === null) return named

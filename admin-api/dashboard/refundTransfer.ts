@@ -2,7 +2,7 @@ import { chainNameOf } from '../../core/domain/network.ts'
 import type { Purchase } from '../../core/domain/purchase.ts'
 import { transferBackOf } from '../../core/payments/transferBackOf.ts'
 import type { Api } from '../deps.ts'
-import { exactly, text } from '../schema/answers.ts'
+import { count, exactly, text } from '../schema/answers.ts'
 
 /** The transfer that a seller's wallet sends to refund a purchase, as `POST /api/v1/purchases/:id/refunds` will check it. */
 const transfer = exactly({
@@ -12,6 +12,8 @@ const transfer = exactly({
   from: text('The wallet that was paid.'),
   to: text("The buyer's wallet."),
   amountAtomic: text('In the smallest unit of the token.'),
+  decimals: { ...count, description: 'Of the token.' },
+  tokenProgram: { enum: ['token', 'token-2022'], description: 'Of a token on Solana.' },
 })
 
 export const refundTransferSchema = { anyOf: [transfer, { type: 'null' }] } as const
@@ -22,5 +24,10 @@ export async function refundTransferOf(api: Api, purchase: Purchase) {
   const payment = await api.payments.find(purchase.paymentKey)
   if (payment === undefined) return null
   const { network, asset, from, to, amountAtomic } = transferBackOf(purchase, payment, '')
-  return { chain: chainNameOf(network), network, asset, from, to, amountAtomic: String(amountAtomic) }
+  const known = api.assets.find((one) => one.network === network && one.address === asset)
+  return {
+    ...{ chain: chainNameOf(network), network, asset, from, to, amountAtomic: String(amountAtomic) },
+    decimals: purchase.decimals,
+    tokenProgram: known?.program ?? 'token',
+  }
 }

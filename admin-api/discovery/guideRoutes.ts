@@ -57,6 +57,7 @@ function guide(api: Api, links: readonly FoundLink[]): string {
 
 Call a link's address. Without a payment the answer is 402 with the terms in the header PAYMENT-REQUIRED and in the body; repeat
 the same request with the header PAYMENT-SIGNATURE, as every x402 client does. A paid answer is \`{"data": …, "_svc": …}\`.
+A payment that fails is answered 402 as well, with \`error.message\` and a fresh offer: it was not charged; do not pay again before you have read why.
 
 ## Find
 

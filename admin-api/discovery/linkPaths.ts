@@ -23,13 +23,35 @@ export const asPaths = (api: Pick<Api, 'termsOf'>): Describing => ({
   wholeChars: WHOLE_CHARS,
 })
 
+/** `error` of the answer to a payment that was read and refused. */
+const refusal = {
+  type: 'object',
+  required: ['code', 'message', 'requestId', 'reason', 'retryable'],
+  properties: {
+    code: { const: 'invalid_payment' },
+    message: { type: 'string' },
+    requestId: { type: 'string' },
+    reason: { type: 'string', description: 'In the words of x402.' },
+    retryable: { const: false },
+  },
+}
+
 /** Components of such a document. */
 export const paymentRequired = {
   responses: {
     PaymentRequired: {
-      description: 'Payment required: the offer of x402 version 2, the same JSON as in the header.',
+      description:
+        'Payment required: the offer of x402 version 2, as in the header. After a payment that was read and refused, a fresh one beside the envelope of every error: nothing was charged.',
       headers: {
-        'PAYMENT-REQUIRED': { description: 'Base64 of the body.', schema: { type: 'string' } },
+        'PAYMENT-REQUIRED': {
+          description:
+            'Base64 of the offer. Its error is `payment_required`, or why the payment was refused.',
+          schema: { type: 'string' },
+        },
+        'PAYMENT-RESPONSE': {
+          description: 'Of a refused payment: base64 of {success: false, errorReason, transaction, network}.',
+          schema: { type: 'string' },
+        },
       },
       content: {
         'application/json': {
@@ -38,7 +60,11 @@ export const paymentRequired = {
             required: ['x402Version', 'error', 'resource', 'accepts'],
             properties: {
               x402Version: { const: 2 },
-              error: { type: 'string' },
+              error: {
+                description: 'After a refused payment an object, whose `reason` is that of x402.',
+                anyOf: [{ type: 'string' }, refusal],
+              },
+              success: { const: false, description: 'After a refused payment.' },
               resource: {
                 type: 'object',
                 required: ['url'],

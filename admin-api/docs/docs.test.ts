@@ -157,6 +157,14 @@ t.test(
   },
 )
 
+t.test('the page of Swagger UI itself leads to the reference in the pages of the service', async (t) => {
+  const f = await startAdmin(t)
+  for (const path of ['/docs/api/ui', '/docs/api/ui/', '/docs/api/ui/static/index.html']) {
+    const { status, headers } = await f.call('GET', path)
+    t.match({ status, location: headers['location'] }, { status: 302, location: '/docs/api' }, path)
+  }
+})
+
 const guideNames = guideGroups.flatMap(({ guides }) => guides.map(({ name }) => name))
 
 t.test('every guide of the package stands in the list, once', async (t) => {

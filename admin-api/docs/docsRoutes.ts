@@ -42,7 +42,15 @@ export async function docsRoutes(app: FastifyInstance, api: Api): Promise<void> 
     if (picture === undefined) return answerNotFound(request, reply, api)
     return reply.header('cache-control', 'public, max-age=3600').type('image/png').send(picture)
   })
-  await app.register(swaggerUi, { routePrefix: '/docs/api/ui', staticCSP: referencePolicy })
+  await app.register(swaggerUi, {
+    routePrefix: '/docs/api/ui',
+    staticCSP: referencePolicy,
+    uiHooks: {
+      // Its own page stands beside the service's; only what `/docs/api` loads of it is served.
+      onRequest: async ({ url }, reply) =>
+        /\.(?:css|js)$|\/json$/.test(url) ? undefined : reply.redirect('/docs/api'),
+    },
+  })
 
   /** A guide's page, rendered once. @param name empty for the list of guides */
   function pageOf(name: string): KeptAnswer | undefined {

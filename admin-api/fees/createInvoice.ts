@@ -4,7 +4,7 @@ import type { Asset } from '../../core/domain/asset.ts'
 import { feesAccountOf } from '../../core/domain/ledger.ts'
 import { type Payout, payoutFor } from '../../core/domain/link.ts'
 import { formatAmount, parseAmount } from '../../core/domain/money.ts'
-import { chainNameOf, factsOf, familyOf } from '../../core/domain/network.ts'
+import { chainNameOf, familyOf, networkTitle } from '../../core/domain/network.ts'
 import {
   type AskedToken,
   isPayable,
@@ -71,7 +71,7 @@ export async function createInvoice(api: Api, store: Store, wanted: WantedInvoic
       ...{ id, storeId: account, linkId: null, secretHash: hashOf(secretToRetell(api, id)) },
       ...{ price: priceOf(owedAtomic, asset), payout, asks },
       title: `Fees of @${store.username}`,
-      description: `${formatAmount(owedAtomic, decimals, 2)} ${symbol} on ${factsOf(network)?.title ?? network}, owed to ${api.serviceName} on ${exactTime(nowMs)}.`,
+      description: `${formatAmount(owedAtomic, decimals, 2)} ${symbol} on ${networkTitle(network)}, owed to ${api.serviceName} on ${exactTime(nowMs)}.`,
       ...{ successUrl: view, cancelUrl: view, allowedOrigin: null, clientReferenceId, metadata: {} },
       // The newest of all also where the clock was put back.
       createdAtMs: Math.max(nowMs, (newest?.createdAtMs ?? 0) + 1),
@@ -113,7 +113,7 @@ async function chooseOwed(api: Api, { id }: Store, { network, asset }: WantedInv
 /** @throws `FEES_NOT_PAYABLE` for what could not be paid now */
 async function waysToPay(api: Api, owed: OwedFees): Promise<{ asset: Asset; payout: Payout }> {
   const { network, owedAtomic, symbol } = owed
-  const where = factsOf(network)?.title ?? network
+  const where = networkTitle(network)
   const payTo = payoutFor(api.feesPayTo, network)
   if (payTo === null)
     throw notPayable(
@@ -152,7 +152,10 @@ function priceOf(atomic: bigint, { usdPerUnit, decimals }: Asset): string {
 
 const shown = (owed: readonly OwedFees[]): string =>
   owed
-    .map((one) => `${formatAmount(one.owedAtomic, one.decimals, 2)} ${one.symbol} on ${one.network}`)
+    .map(
+      (one) =>
+        `${formatAmount(one.owedAtomic, one.decimals, 2)} ${one.symbol} on ${networkTitle(one.network)}`,
+    )
     .join(', ')
 
 const notPayable = (message: string) => new TollgateError('FEES_NOT_PAYABLE', message)

@@ -1,5 +1,6 @@
 import type { Link } from '../../core/domain/link.ts'
 import { type ProbeReport, probe } from '../../core/health/probe.ts'
+import { createLoopMarks } from '../../core/http/loopMark.ts'
 import type { HealthEvent } from '../../core/ports/store/links.ts'
 import type { Api } from '../deps.ts'
 import { isoTimeOrNull } from '../http/envelope.ts'
@@ -13,7 +14,8 @@ export async function probeLink(
   timeoutMs = api.probeTimeoutMs,
 ): Promise<ProbeReport> {
   const headers = openUpstreamHeaders(api.sealer, link.id, link.upstreamHeadersSealed)
-  return probe(api.egress, { url: link.url, publicUrl: api.publicUrl, timeoutMs, headers })
+  const loopMark = createLoopMarks(api.publicUrl, api.sealer).ofLink(link.id)
+  return probe(api.egress, { url: link.url, loopMark, timeoutMs, headers })
 }
 
 /** The timeline's entry for a health check that the seller asked for. */

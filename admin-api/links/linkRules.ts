@@ -1,4 +1,5 @@
 import { isPaid, type Link, type Payout } from '../../core/domain/link.ts'
+import { networkTitle } from '../../core/domain/network.ts'
 import { type ErrorDetail, isTollgateError, TollgateError } from '../../core/errors/error.ts'
 import type { Api } from '../deps.ts'
 import { canBePaid } from '../profile/payout.ts'
@@ -62,7 +63,7 @@ export function refuseMovedCredential(
 /** Refuses a paid link that nobody could be paid for. @throws `VALIDATION_ERROR` */
 export function refuseUnpayable(api: Api, payout: Payout, link: Pick<Link, 'price'>): void {
   if (!isPaid(link) || canBePaid(api, payout)) return
-  const networks = [...new Set(api.assets.map((asset) => asset.network))].join(', ')
+  const networks = [...new Set(api.assets.map((asset) => networkTitle(asset.network)))].join(', ')
   const message = `A paid link needs a wallet to be paid to, on one of ${networks || 'the networks (none is configured)'}. Name it with PATCH /api/v1/profile {"payout":{"base":"0x…"}} or {"payout":{"solana":"…"}}, signed by the store's wallet (POST /api/v1/profile/payout/nonce).`
   throw validationError([{ path: 'price', code: 'no_payout_wallet', message }])
 }

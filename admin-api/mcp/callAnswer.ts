@@ -52,17 +52,26 @@ const textual =
  */
 export function toResult(answer: LinkAnswer, url: string): ToolResult {
   const receipt = readHeader(answer, 'payment-response') ?? readHeader(answer, 'x-payment-response')
-  // Only the gateway's own: what a seller says of payments stays behind, and its body is no offer.
-  const offer = answer.status === 402 ? readHeader(answer, 'payment-required') : undefined
-  if (offer !== undefined) return offered(offer, receipt)
+  // A seller's headers about payments are dropped, and a seller's own 402 has no receipt that says so.
+  const refused = answer.status === 402 && receipt?.['success'] === false ? jsonOf(answer) : undefined
+  const body = isObject(refused) && Object.hasOwn(refused, 'x402Version') ? refused : undefined
+  // Version 1 has no header for its offer.
+  const offer = answer.status === 402 ? (readHeader(answer, 'payment-required') ?? body) : undefined
+  if (offer !== undefined) return offered(offer, receipt, wordsOf(body))
   const paid = transactionOf(receipt)
   const meta = receipt === undefined ? {} : { _meta: { 'x402/payment-response': receipt } }
-  const refused = answer.status >= 400 ? refusalIn(answer, paid) : undefined
-  if (refused !== undefined) return { ...refused, content: [...refused.content, untrusted], ...meta }
+  const failure = answer.status >= 400 ? refusalIn(answer, paid) : undefined
+  if (failure !== undefined) return { ...failure, content: [...failure.content, untrusted], ...meta }
   return { ...answered(answer, url, paid), ...(answer.status >= 400 && { isError: true }), ...meta }
 }
 
 type Receipt = Readonly<Record<string, unknown>> | undefined
+
+/** Why a payment was refused: in the envelope, or beside the offer of version 1. */
+function wordsOf(body: Readonly<Record<string, unknown>> | undefined): string | undefined {
+  const { message } = isObject(body?.['error']) ? body['error'] : (body ?? {})
+  return typeof message === 'string' ? message : undefined
+}
 
 /** Not every client shows its agent `_meta`. */
 function transactionOf(receipt: Receipt): { transaction?: string; network?: string } {
@@ -75,10 +84,13 @@ function transactionOf(receipt: Receipt): { transaction?: string; network?: stri
  * The offer stands first and by itself: clients look for it there. Others (Cloudflare's `agents`) read it from `_meta`, and send it
  * back by `btoa`, which fails at every character that is no byte.
  */
-function offered(offer: Readonly<Record<string, unknown>>, receipt: Receipt): ToolResult {
+function offered(
+  offer: Readonly<Record<string, unknown>>,
+  receipt: Receipt,
+  refusal = 'Payment required.',
+): ToolResult {
   const data = receipt === undefined ? offer : { ...offer, 'x402/payment-response': receipt }
-  const how =
-    'Payment required. Sign one entry of accepts, then make the same call again with the payment in _meta["x402/payment"], or as the argument payment.'
+  const how = `${refusal} Sign one entry of accepts, then make the same call again with the payment in _meta["x402/payment"], or as the argument payment.`
   return {
     content: [textBlock(JSON.stringify(data)), textBlock(how), untrusted],
     structuredContent: data,

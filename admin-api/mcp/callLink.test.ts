@@ -4,6 +4,12 @@ import t, { type Test } from 'tap'
 import { startGateway } from '../../test/helpers/gateway.ts'
 import { sellerOf } from '../../test/helpers/sellerOf.ts'
 import { startSeller } from '../../test/helpers/sellers.ts'
+import {
+  createScriptedSettler,
+  scriptedPayment,
+  scriptedPaymentV1,
+  testNetwork,
+} from '../../test/helpers/settler.ts'
 import { startAdmin } from '../testing/startAdmin.ts'
 import { connectMcp } from './testing/connectMcp.ts'
 
@@ -234,4 +240,50 @@ t.test('an answer that breaks off is no answer', async (t) => {
   })
   const { structuredContent } = await call('call_link', { link: 'demo/it' })
   t.match(structuredContent, { error: { code: 'upstream_error', message: /same payment/ } })
+})
+
+t.test('a refused payment of a tool call gets the offer again, with its reason and its words', async (t) => {
+  const seller = await startSeller(t, 'hello')
+  const settler = createScriptedSettler()
+  const { gateway, addLink } = await startGateway(t, { settlers: [settler] })
+  await addLink({ slug: 'it', url: seller.url, price: '0.10' })
+  const f = await startAdmin(t, { linkCalls: gateway.linkCalls })
+  const { port } = await f.admin.listen({ host: '127.0.0.1', port: 0 })
+  const { call } = await connectMcp(t, `http://127.0.0.1:${port}`)
+  const args = { link: 'demo/it', query: { city: 'Oslo' } }
+  const payload = (header: string) => JSON.parse(Buffer.from(header, 'base64').toString())
+  const unpaid = (await call('call_link', args)).structuredContent
+  settler.verifyWith = async () => ({
+    ok: false,
+    reason: 'insufficient_funds',
+    message: 'The payer has ✓ too little.',
+  })
+  const refused = await call('call_link', args, payload(scriptedPayment('n', '100000')))
+  const receipt = { success: false, errorReason: 'insufficient_funds', network: testNetwork }
+  t.equal(refused.isError, true)
+  const { 'x402/payment-response': told, ...offer } = refused.structuredContent
+  t.strictSame(offer, { ...unpaid, error: 'insufficient_funds' })
+  t.strictSame(JSON.parse(refused.content[0]!.text), refused.structuredContent)
+  t.match(refused.content[1]!.text, /^The payer has ✓ too little\. Sign one entry of accepts/)
+  t.match(refused._meta['x402/payment-response'], receipt)
+  t.strictSame(told, refused._meta['x402/payment-response'])
+  t.strictSame(refused._meta['x402/error'], offer)
+
+  const older = await call('call_link', args, payload(scriptedPaymentV1('n', '100000')))
+  t.match(older, {
+    isError: true,
+    structuredContent: {
+      ...{ x402Version: 1, error: 'insufficient_funds', accepts: [{ maxAmountRequired: '100000' }] },
+      code: 'invalid_payment',
+    },
+    content: [{}, { text: /^The payer has/ }],
+    _meta: { 'x402/payment-response': { ...receipt, network: 'base-sepolia' } },
+  })
+  const junk = await call('call_link', { ...args, payment: 'junk' })
+  t.match(junk, {
+    isError: true,
+    structuredContent: { error: { code: 'invalid_payment', reason: 'invalid_payload' } },
+    _meta: { 'x402/payment-response': { success: false, network: testNetwork } },
+  })
+  t.equal(seller.requests.length, 0)
 })

@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import type { LinkType } from '../../core/domain/link.ts'
-import { chainNameOf, factsOf } from '../../core/domain/network.ts'
+import { chainNameOf, networkTitle } from '../../core/domain/network.ts'
 import { type DiscoveryQuery, discoverySorts, wordsOf } from '../../core/ports/store/discovery.ts'
 import { html } from '../../web/html.ts'
 import { MarketPage, type MarketQuery } from '../../web/site/marketPage.ts'
@@ -23,7 +23,7 @@ export function marketPageRoute(app: FastifyInstance, api: Api, cache: AnswerCac
   const { serviceName, publicUrl } = api
   const networks = [...new Set(api.assets.map((asset) => asset.network))].map((network) => ({
     value: chainNameOf(network),
-    label: factsOf(network)?.title ?? network,
+    label: networkTitle(network),
   }))
   app.get<{ Querystring: Readonly<Record<string, unknown>> }>(
     '/',

@@ -1,5 +1,5 @@
 import { formatAmount } from '../../core/domain/money.ts'
-import { factsOf, familyOf } from '../../core/domain/network.ts'
+import { familyOf, networkTitle } from '../../core/domain/network.ts'
 import type { Purchase } from '../../core/domain/purchase.ts'
 import { canonicalTransaction } from '../../core/domain/transactionId.ts'
 import { TollgateError } from '../../core/errors/error.ts'
@@ -51,7 +51,7 @@ function unproved(
     case 'not_found':
       return new TollgateError(
         'TRANSACTION_NOT_FINAL',
-        `No node of ${network} knows the transaction ${transaction}. If it was sent just now, try again shortly.`,
+        `No node of ${networkTitle(network)} knows the transaction ${transaction}. If it was sent just now, try again shortly.`,
         { retryAfterSeconds: RETRY_AFTER_SECONDS },
       )
     case 'not_final':
@@ -80,7 +80,7 @@ function unproved(
     case 'not_configured':
       return new TollgateError(
         'CHAIN_NOT_CONFIGURED',
-        `Refunds on ${network} can not be verified: the operator has to set networks.${network}.rpcUrls.`,
+        `Refunds on ${networkTitle(network)} can’t be verified yet: ask the operator to set rpcUrls for this network.`,
       )
   }
 }
@@ -119,6 +119,6 @@ const notRefundable = ({ id }: Purchase) =>
 function malformed({ network }: Purchase): TollgateError {
   const form =
     familyOf(network) === 'eip155' ? '0x and 64 hex digits' : 'the base58 of a signature of 64 bytes'
-  const message = `Expected a transaction of ${factsOf(network)?.title ?? network}: ${form}.`
+  const message = `Expected a transaction of ${networkTitle(network)}: ${form}.`
   return validationError([{ path: 'txHash', code: 'format', message }])
 }

@@ -132,7 +132,7 @@ t.test('what the chain does not prove changes nothing, and the answer says why',
   const id = await sale()
   const before = await read(id)
   const cases: [RefundVerdict, number, string, RegExp, boolean][] = [
-    [{ status: 'not_found' }, 409, 'TRANSACTION_NOT_FINAL', /No node of eip155:84532 knows/, true],
+    [{ status: 'not_found' }, 409, 'TRANSACTION_NOT_FINAL', /No node of Base Sepolia knows/, true],
     [{ status: 'not_final' }, 409, 'TRANSACTION_NOT_FINAL', /confirmations/, true],
     [{ status: 'reverted' }, 422, 'TRANSACTION_FAILED', /failed on chain/, false],
     ...(['asset', 'recipient', 'sender', 'amount', 'order'] as const).map(
@@ -145,7 +145,7 @@ t.test('what the chain does not prove changes nothing, and the answer says why',
       ],
     ),
     [{ status: 'unavailable', message: 'No node answers.' }, 503, 'CHAIN_UNAVAILABLE', /No node/, true],
-    [{ status: 'not_configured' }, 503, 'CHAIN_NOT_CONFIGURED', /networks\.eip155:84532\.rpcUrls/, false],
+    [{ status: 'not_configured' }, 503, 'CHAIN_NOT_CONFIGURED', /Base Sepolia can’t be verified/, false],
   ]
   for (const [verdict, status, code, message, retryable] of cases) {
     chain.verdict = verdict

@@ -327,13 +327,13 @@ t.test('what the chain does not prove changes nothing, and the answer says why',
         422,
         'TRANSACTION_MISMATCH',
         what === 'amount'
-          ? /exactly 49\.99 USDC \(0x036C\w+\) to 0x\w+ on eip155:84532; this transaction .*49\.98 USDC/
+          ? /exactly 49\.99 USDC \(0x036C\w+\) to 0x\w+ on Base Sepolia; this transaction .*49\.98 USDC/
           : /this transaction \w+/,
         false,
       ],
     ),
     [unavailable, 503, 'CHAIN_UNAVAILABLE', /No node/, true],
-    [{ status: 'not_configured' }, 503, 'CHAIN_NOT_CONFIGURED', /networks\.eip155:84532\.rpcUrls/, false],
+    [{ status: 'not_configured' }, 503, 'CHAIN_NOT_CONFIGURED', /Base Sepolia can’t be verified/, false],
   ]
   for (const [verdict, status, code, message, retryable] of cases) {
     chain.verdict = verdict

@@ -1,7 +1,9 @@
 import t, { type Test } from 'tap'
 import { builtInAssets } from '../../core/domain/asset.ts'
+import { TollgateError } from '../../core/errors/error.ts'
 import { createRecovery } from '../../core/payments/recovery.ts'
 import { silentLog } from '../../core/ports/log.ts'
+import { encodeHeader } from '../../core/x402/header.ts'
 import { offersOf } from '../../core/x402/offers.ts'
 import { createScriptedSettler, scriptedPayment, testNetwork } from '../../test/helpers/settler.ts'
 import { startAdmin } from '../testing/startAdmin.ts'
@@ -22,10 +24,12 @@ async function shop(t: Test, more: object = {}) {
     (await f.call('POST', '/api/v1/payments', { key, body: { amount: '1.50', title: 'A chair', ...body } }))
       .body.data
   type Made = { id: string; clientSecret: string }
-  const pay = (session: Made, nonce?: string, value = '1500000') =>
+  const present = (session: Made, payment?: string) =>
     f.call('POST', `/api/v1/payments/${session.id}/pay?cs=${session.clientSecret}`, {
-      ...(nonce !== undefined && { headers: { 'payment-signature': scriptedPayment(nonce, value) } }),
+      ...(payment !== undefined && { headers: { 'payment-signature': payment } }),
     })
+  const pay = (session: Made, nonce?: string, value = '1500000') =>
+    present(session, nonce === undefined ? undefined : scriptedPayment(nonce, value))
   const read = async ({ id, clientSecret }: Made) =>
     (await f.call('GET', `/api/v1/payments/${id}?cs=${clientSecret}`)).body.data
   /** Until what is written after an answer is written. */
@@ -33,7 +37,7 @@ async function shop(t: Test, more: object = {}) {
     while (!(await nonceStates())) await new Promise((resolve) => setTimeout(resolve, 2))
   }
   const records = (...states: 'claimed'[]) => f.db.books.list({ states, limit: 9 })
-  return { f, key, storeId, settler, chains, open, pay, read, settled, records }
+  return { f, key, storeId, settler, chains, open, pay, present, read, settled, records }
 }
 
 t.test('without a payment the offer comes, in header and body alike, and without the secret', async (t) => {
@@ -136,10 +140,68 @@ t.test('a payment pays one session, and not the wrong amount', async (t) => {
   t.equal(again.status, 409)
   t.equal(again.body.error.code, 'payment_already_used')
   const wrong = await pay(two, 'b', '1499999')
-  t.equal(wrong.status, 400)
+  t.equal(wrong.status, 402)
   t.equal(wrong.body.error.code, 'invalid_payment')
   t.match(decoded(wrong.headers['payment-response']).success, false)
   t.equal(settler.transfers.length, 1)
+})
+
+t.test('a refused payment of a session gets the offer again, with its reason', async (t) => {
+  const { open, pay, present, settler } = await shop(t)
+  const script = { verifyWith: settler.verifyWith, settleWith: settler.settleWith }
+  const fails = { reason: 'insufficient_funds', message: 'The payer has too little.' }
+  const failed = { ...fails, status: 'failed_final', transaction: '0xdead' } as const
+  const cases: Record<string, [payment: string, reason: string, transaction: string, script?: object]> = {
+    'too little': [scriptedPayment('a', '1'), 'invalid_exact_evm_payload_authorization_value', ''],
+    'another network': [
+      encodeHeader({ x402Version: 2, accepted: { scheme: 'exact', network: '<b>' }, payload: {} }),
+      ...(['invalid_network', ''] as const),
+    ],
+    'no funds': [
+      scriptedPayment('b', '1500000'),
+      ...([fails.reason, ''] as const),
+      { verifyWith: async () => ({ ok: false, ...fails }) },
+    ],
+    'not settled': [
+      scriptedPayment('c', '1500000'),
+      ...([fails.reason, ''] as const),
+      { settleWith: async () => ({ status: 'rejected', ...fails }) },
+    ],
+    'failed on chain': [
+      scriptedPayment('d', '1500000'),
+      ...([fails.reason, '0xdead'] as const),
+      { settleWith: async () => failed },
+    ],
+  }
+  for (const [name, [payment, reason, transaction, more]] of Object.entries(cases)) {
+    const session = await open()
+    const plain = (await pay(session)).body
+    Object.assign(settler, script, more)
+    const { status, headers, body } = await present(session, payment)
+    Object.assign(settler, script)
+    t.equal(status, 402, name)
+    t.strictSame(decoded(headers['payment-required']), { ...plain, error: reason }, name)
+    t.match(body, {
+      ...{ success: false, x402Version: 2, resource: plain.resource, accepts: plain.accepts },
+      error: {
+        code: 'invalid_payment',
+        reason,
+        message: /\S/,
+        requestId: headers['x-request-id'],
+        retryable: false,
+      },
+    })
+    const receipt = { success: false, errorReason: reason, network: testNetwork, transaction }
+    t.match(decoded(headers['payment-response']), receipt, name)
+    t.notOk(JSON.stringify(body).includes(session.clientSecret))
+  }
+  const session = await open()
+  const { status, headers, body } = await present(session, 'junk')
+  t.equal(status, 400)
+  t.match(body, { error: { code: 'invalid_payment' }, accepts: undefined })
+  t.equal(headers['payment-required'], undefined)
+  const receipt = { success: false, errorReason: 'invalid_payload', network: testNetwork }
+  t.match(decoded(headers['payment-response']), receipt)
 })
 
 t.test('while a payment is being settled the session waits: no cancel, no expiry', async (t) => {
@@ -177,10 +239,12 @@ t.test('a canceled, an expired and a failed session take no payment, and say so'
     message: 'x',
   })
   for (const nonce of ['x', 'y', 'z']) {
-    const answer = await pay(failed, nonce)
-    t.equal(answer.status, 402, 'another payment may do it')
-    t.match(decoded(answer.headers['payment-response']), { success: false, errorReason: 'expired' })
-    t.equal((await pay(failed, nonce)).status, 400, 'this one never does')
+    for (const { status, headers, body } of [await pay(failed, nonce), await pay(failed, nonce)]) {
+      t.equal(status, nonce === 'z' ? 400 : 402, 'another payment may do it, until the third has failed')
+      t.equal('accepts' in body, status === 402)
+      t.match(decoded(headers['payment-response']), { success: false, errorReason: 'expired' })
+      t.match(body.error, { code: 'invalid_payment', message: /never will/ })
+    }
   }
   settler.settleWith = async () => undefined
   t.equal((await read(failed)).status, 'failed')
@@ -213,10 +277,12 @@ t.test(
     const paused = { status: 503, body: { error: { code: 'api_suspended', message: /not charged/ } } }
     t.match(await pay(session), paused)
     t.match(await pay(session, 'b', '1500000'), paused)
+    const refused = await pay(session, 'c', '1')
+    t.match(refused, { status: 400, body: { error: { code: 'invalid_payment' }, accepts: undefined } })
     t.strictSame(settler.transfers, ['a'])
     t.equal((await pay(paid, 'a', '1500000')).status, 200)
-    const refused = await f.call('POST', '/api/v1/payments', { key, body: { linkId } })
-    t.match(refused, { status: 409, body: { error: { code: 'CONFLICT', message: /paused/ } } })
+    const opened = await f.call('POST', '/api/v1/payments', { key, body: { linkId } })
+    t.match(opened, { status: 409, body: { error: { code: 'CONFLICT', message: /paused/ } } })
     await f.db.links.setSuspension(linkId, null, nowMs)
     t.equal((await pay(session, 'b', '1500000')).status, 200)
   },
@@ -235,6 +301,7 @@ t.test('an outcome that is open is 503 and not 402; the repeat hears the end', a
   t.match(await read(session), { status: 'open', processing: true })
   t.equal((await pay(session, 'a')).status, 503)
   t.equal((await pay(session, 'b')).status, 409, 'nobody pays it meanwhile')
+  t.match(await pay(session, 'c', '1'), { status: 409, body: { accepts: undefined } })
   settler.settleWith = async () => undefined
   const recovery = createRecovery({
     ...{ books: f.db.books, leases: f.db.leases, purchases: f.db.purchases, sessions: f.db.sessions },
@@ -289,8 +356,33 @@ t.test(
 t.test('twenty payments a minute from one client are looked at', async (t) => {
   const { open, pay, f } = await shop(t, { limits: { paymentAttemptsPerMinute: 20 } })
   const session = await open()
-  for (let i = 0; i < 20; i++) t.equal((await pay(session, 'a', '1')).status, 400)
-  t.equal((await pay(session, 'a')).status, 429)
+  for (let i = 0; i < 20; i++) t.equal((await pay(session, 'a', '1')).status, 402)
+  const { status, headers } = await pay(session, 'a')
+  t.equal(status, 429)
+  const receipt = {
+    success: false,
+    errorReason: 'RATE_LIMIT_EXCEEDED',
+    network: testNetwork,
+    transaction: '',
+  }
+  t.match(decoded(headers['payment-response']), receipt)
   f.clock.nowMs += 60_000
   t.equal((await pay(session, 'a')).status, 200)
+})
+
+t.test('a database that fails after the charge leaves the buyer the receipt of the charge', async (t) => {
+  const { open, pay, f } = await shop(t)
+  const session = await open()
+  const { find } = f.db.sessions
+  let reads = 0
+  f.db.sessions.find = async (id: string) => {
+    // The first is for the client secret, the second for the claim.
+    if (++reads > 2) throw new TollgateError('store_unavailable')
+    return find.call(f.db.sessions, id)
+  }
+  const { status, headers } = await pay(session, 'a')
+  t.equal(status, 503)
+  t.match(decoded(headers['payment-response']), { success: true, transaction: /^0x/, network: testNetwork })
+  f.db.sessions.find = find
+  t.equal((await pay(session, 'a')).body.data.status, 'confirmed')
 })

@@ -1,21 +1,22 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { debtorOf } from '../../core/domain/ledger.ts'
-import { type Session, statusOf } from '../../core/domain/session.ts'
-import { isTollgateError, TollgateError } from '../../core/errors/error.ts'
+import type { Session } from '../../core/domain/session.ts'
+import { isTollgateError } from '../../core/errors/error.ts'
+import type { PresentedPayment } from '../../core/payments/payments.ts'
 import { createPurchaseNotes } from '../../core/payments/purchase.ts'
-import { sessionNotOpen } from '../../core/payments/refusals.ts'
 import { AskedLately, type Challenges, createChallenges } from '../../core/x402/challenge.ts'
 import { receiptHeaders } from '../../core/x402/header.ts'
 import type { Offer } from '../../core/x402/offers.ts'
 import { payableChallenges } from '../../core/x402/payable.ts'
 import { presentPayment } from '../../core/x402/presentPayment.ts'
+import { failureReceipt, refusedReply, unread } from '../../core/x402/refusedPayment.ts'
 import type { Api } from '../deps.ts'
 import { ok } from '../http/envelope.ts'
 import { idParams } from '../http/ids.ts'
 import { minuteMs, refuse, takeForClient } from '../http/rateLimits.ts'
 import { answers, success } from '../schema/answers.ts'
 import { askedTerms } from './askedTerms.ts'
-import { type Paid, paySession, refusePaused } from './paySession.ts'
+import { notForSale, type Paid, paySession } from './paySession.ts'
 import { bySecretOrKey, originOfSession, secretQuery, sessionOf } from './sessionAccess.ts'
 import { payeeOf, sessionSchema, viewOf } from './sessionView.ts'
 
@@ -31,13 +32,17 @@ export function payRoute(app: FastifyInstance, api: Api): void {
         summary: 'Pay a session',
         security: bySecretOrKey,
         description:
-          'By x402 version 2: without a payment the 402 with `accepts`, the same JSON in the header PAYMENT-REQUIRED; then the same request with PAYMENT-SIGNATURE. The same payment sent again gets the same answer, without the review token: it can be read on chain by then. At most 20 payments a minute from one client.',
+          'By x402 version 2: without a payment the 402 with `accepts`, the same JSON in the header PAYMENT-REQUIRED; then the same request with PAYMENT-SIGNATURE. A payment that is read and refused is answered 402 with a fresh offer, one that is none, or cannot be decoded, 400. The same payment sent again gets the same answer, without the review token: it can be read on chain by then. At most 20 payments a minute from one client.',
         params: idParams,
         querystring: secretQuery,
         response: answers(
           {
             200: success(sessionSchema),
-            402: { type: 'object', description: 'The offer of x402 version 2.' },
+            402: {
+              type: 'object',
+              description:
+                'The offer of x402 version 2. After a payment that was read and refused, a fresh one beside the `error` of every refusal.',
+            },
           },
           400,
           401,
@@ -54,33 +59,41 @@ export function payRoute(app: FastifyInstance, api: Api): void {
       const offers = await offersOf(api, session)
       const challenges = challengesOf(api, session, offers)
       if (typeof header !== 'string') {
-        refuseOver(session, api.clock.now())
-        await refusePaused(api, session)
+        const refused = await notForSale(api, session)
+        if (refused !== undefined) throw refused
         await challenges.looking
         return send402(reply, challenges.v2)
       }
-      await countAttempt(api, request, reply)
+      let presented: PresentedPayment | null = null
+      let paid: Paid
       try {
-        const presented = await presentPayment(header, 2, {
+        await countAttempt(api, request, reply)
+        presented = await presentPayment(header, 2, {
           offers,
           payments: api.payments,
           acceptV1: false,
           publicUrl: api.publicUrl,
           host: () => request.headers.host,
         })
-        const paid = await paySession(api, session, presented)
-        const receipt = receiptOf(paid)
-        if (paid.status === 'refused') return send402(reply, challenges.because(2, paid.reason, receipt, ''))
-        const { headers } = notes.of(paid.purchaseId, false)
-        // Who pays fees has bought nothing that could be reviewed.
-        const hasReview = paid.isOwn && debtorOf(session.storeId) === undefined
-        setHeaders(reply, [...receipt, ...(hasReview ? headers : ['X-Purchase-Id', paid.purchaseId])])
-        const after = (await api.sessions.find(session.id)) ?? session
-        return ok(await viewOf(api, after))
+        paid = await paySession(api, session, presented)
       } catch (error) {
-        setHeaders(reply, refusedReceipt(error))
-        throw error
+        const { code, status } = isTollgateError(error) ? error : { code: 'internal_error', status: 500 }
+        const network = challenges.network ?? api.assets[0]?.network
+        setHeaders(reply, failureReceipt({ ...unread(2), payment: presented }, error, status, network))
+        // It may have ended meanwhile, by this very payment.
+        const isForSale =
+          code === 'invalid_payment' &&
+          (await notForSale(api, await api.sessions.find(session.id))) === undefined
+        const refused = refusedReply(error, request.id, isForSale ? challenges : undefined, 2, '')
+        if (refused === undefined) throw error
+        return send402(reply, refused)
       }
+      const { headers } = notes.of(paid.purchaseId, false)
+      // A seller who pays fees has bought nothing that could be reviewed.
+      const hasReview = paid.isOwn && debtorOf(session.storeId) === undefined
+      setHeaders(reply, [...receiptOf(paid), ...(hasReview ? headers : ['X-Purchase-Id', paid.purchaseId])])
+      const after = (await api.sessions.find(session.id)) ?? session
+      return ok(await viewOf(api, after))
     },
   )
 }
@@ -112,16 +125,14 @@ function challengesOf(
   return payableChallenges(
     open,
     (payable) =>
-      createChallenges({ price }, payable, { describe: () => ({ resource }), legacyBody: false, lately }),
+      createChallenges({ price }, payable, {
+        describe: () => ({ resource }),
+        legacyBody: false,
+        acceptV1: false,
+        lately,
+      }),
     () => [],
   )
-}
-
-/** @throws `SESSION_NOT_OPEN` for one that nobody can begin to pay */
-function refuseOver(session: Session, nowMs: number): void {
-  const status = statusOf(session, nowMs)
-  if (status !== 'open') throw sessionNotOpen(`is ${status}`)
-  if (session.paymentRow !== null) throw sessionNotOpen('is being paid by another payment')
 }
 
 async function countAttempt(api: Api, request: FastifyRequest, reply: FastifyReply): Promise<void> {
@@ -132,20 +143,12 @@ async function countAttempt(api: Api, request: FastifyRequest, reply: FastifyRep
 
 const receiptOf = (paid: Paid): readonly string[] =>
   receiptHeaders(2, {
-    ...{ success: paid.status === 'paid', transaction: paid.transaction, network: paid.network },
-    ...{ payer: paid.payer, amount: paid.amountAtomic.toString() },
-    ...(paid.status === 'refused' && { errorReason: paid.reason }),
+    success: true,
+    transaction: paid.transaction,
+    network: paid.network,
+    payer: paid.payer,
+    amount: paid.amountAtomic.toString(),
   })
-
-/** For clients that read headers only (x402 v2, HTTP transport, "Settlement response"). */
-function refusedReceipt(error: unknown): readonly string[] {
-  const known = isTollgateError(error) ? error : new TollgateError('INTERNAL_ERROR')
-  return receiptHeaders(2, {
-    ...{ success: false, errorReason: known.reason ?? known.code },
-    ...{ transaction: known.receipt?.transaction ?? '', network: known.receipt?.network ?? '' },
-    ...(known.receipt?.payer !== undefined && { payer: known.receipt.payer }),
-  })
-}
 
 function setHeaders(reply: FastifyReply, flat: readonly string[]): void {
   for (let i = 0; i < flat.length; i += 2) reply.header(flat[i]!, flat[i + 1]!)

@@ -21,19 +21,13 @@ const JOIN_MS = 20_000
 
 type PayingApi = Pick<Api, 'payments' | 'sessions' | 'links' | 'clock'>
 
-/** What became of a payment of a session, for its receipt. */
+/** A payment that has paid a session, for its receipt. */
 export type Paid = Pick<PaymentIdentity, 'network' | 'payer' | 'amountAtomic'> & {
   readonly transaction: string
-} & (
-    | {
-        readonly status: 'paid'
-        readonly purchaseId: string
-        /** By this very request; whoever repeats a payment may have read it on chain. */
-        readonly isOwn: boolean
-      }
-    /** It was not charged; a new one may be. */
-    | { readonly status: 'refused'; readonly reason: string }
-  )
+  readonly purchaseId: string
+  /** By this very request; whoever repeats a payment may have read it on chain. */
+  readonly isOwn: boolean
+}
 
 /**
  * Pays a session: claims the payment, asks whether it can be settled, settles it, and books it in the commit that confirms the
@@ -113,10 +107,14 @@ async function pausedLinkOf(
   return new TollgateError('api_suspended', message, { retryAfterSeconds: 60 })
 }
 
-/** @throws `api_suspended`, `SESSION_NOT_OPEN`: what is sold is not there now, or not any more */
-export async function refusePaused(api: Pick<Api, 'links'>, session: Session): Promise<void> {
-  const refused = await pausedLinkOf(api, session)
-  if (refused !== undefined) throw refused
+/** @returns why no payment can begin to pay the session now: `SESSION_NOT_OPEN`, `api_suspended`; or undefined */
+export async function notForSale(
+  api: Pick<Api, 'links' | 'clock'>,
+  session: Session | undefined,
+): Promise<TollgateError | undefined> {
+  const nowMs = api.clock.now()
+  if (session === undefined || !isPayable(session, nowMs)) return notPayable(session, nowMs)
+  return pausedLinkOf(api, session)
 }
 
 function notPayable(session: Session | undefined, nowMs: number): TollgateError {
@@ -133,9 +131,6 @@ async function settle(
 ): Promise<Paid> {
   let isBooked = false
   let reason: string | undefined
-  const known = (transaction: string, amountAtomic = identity.amountAtomic) => ({
-    ...{ transaction, amountAtomic, network: identity.network, payer: identity.payer },
-  })
   try {
     const verified = await payments.verify(paid)
     if (!verified.ok) throw refusalOf(verified)
@@ -144,9 +139,15 @@ async function settle(
       case 'settled': {
         await payments.record(paid)
         isBooked = true
-        const { purchaseId } = paid
-        const transaction = end.transaction ?? ''
-        return { status: 'paid', purchaseId, isOwn: true, ...known(transaction, end.chargedAtomic) }
+        const { network, payer } = identity
+        return {
+          purchaseId: paid.purchaseId,
+          isOwn: true,
+          transaction: end.transaction ?? '',
+          network,
+          payer,
+          amountAtomic: end.chargedAtomic,
+        }
       }
       case 'pending':
         throw settlementPending(
@@ -154,10 +155,9 @@ async function settle(
           ...([paid.purchaseId, end.transaction, end.reason] as const),
         )
       case 'failed':
-        return { status: 'refused', reason: end.reason, ...known(end.transaction) }
+        throw failedForGood({ errorReason: end.reason }, end.transaction)
       default:
-        if (end.transient) throw refusalOf({ ok: false, ...end })
-        return { status: 'refused', reason: end.reason, ...known('') }
+        throw refusalOf({ ok: false, ...end })
     }
   } catch (error) {
     reason = error instanceof TollgateError ? error.code : 'internal_error'
@@ -188,7 +188,7 @@ function judge(record: PaymentRecord, session: Session): Paid | 'wait' | 'again'
       if (!isSame) throw hasBought(record)
       const amountAtomic = record.chargedAtomic ?? record.amountAtomic
       const transaction = record.transaction ?? ''
-      return { status: 'paid', purchaseId, isOwn: false, transaction, network, payer, amountAtomic }
+      return { purchaseId, isOwn: false, transaction, network, payer, amountAtomic }
     }
     case 'refund_due':
       throw refundOwed(record, !isSame && record.errorReason === landedLate)

@@ -1,5 +1,5 @@
 import { formatAmount } from '../../core/domain/money.ts'
-import { chainNameOf } from '../../core/domain/network.ts'
+import { chainNameOf, networkTitle } from '../../core/domain/network.ts'
 import { TollgateError } from '../../core/errors/error.ts'
 import type {
   TransferFault,
@@ -36,7 +36,7 @@ export function throwWorst(api: Api, seen: readonly Seen[]): void {
   if (unasked !== undefined && seen.every(({ verdict }) => verdict.status === 'not_configured'))
     throw new TollgateError(
       'CHAIN_NOT_CONFIGURED',
-      `Transfers on ${unasked.wanted.network} can not be verified: the operator has to set networks.${unasked.wanted.network}.rpcUrls.`,
+      `Transfers on ${networkTitle(unasked.wanted.network)} can’t be verified yet: ask the operator to set rpcUrls for this network.`,
     )
 }
 
@@ -70,7 +70,7 @@ function mismatch(
   const times = verdict.atMs === undefined ? undefined : timesOf(verdict.atMs, wanted)
   return new TollgateError(
     'TRANSACTION_MISMATCH',
-    `Expected exactly ${shown(amountAtomic)} (${asset}) to ${payTo} on ${network}; this transaction ${times ?? words[verdict.what]}${moved}.`,
+    `Expected exactly ${shown(amountAtomic)} (${asset}) to ${payTo} on ${networkTitle(network)}; this transaction ${times ?? words[verdict.what]}${moved}.`,
   )
 }
 

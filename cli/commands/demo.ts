@@ -45,7 +45,7 @@ function whatIsMissing(error: unknown): unknown {
   const { devDependencies } = ownPackage()
   const packages = clients.map((name) => `${name}@${devDependencies?.[name] ?? 'latest'}`)
   return new Error(
-    `The demo pays with the x402 clients, which are not installed. Install them beside tollgate:\n  npm install ${packages.join(' ')}`,
+    `The demo pays with the x402 clients, which are not installed. Install them beside tollgate, with --global if it is installed so:\n  npm install ${packages.join(' ')}`,
     { cause: error },
   )
 }

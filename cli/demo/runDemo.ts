@@ -1,5 +1,5 @@
 import { formatAmount } from '../../core/domain/money.ts'
-import { factsOf } from '../../core/domain/network.ts'
+import { networkTitle } from '../../core/domain/network.ts'
 import { visibleText } from '../../core/text/visibleText.ts'
 import { createOutput, type Output } from '../output/createOutput.ts'
 import { UsageError } from '../output/exitCodes.ts'
@@ -134,7 +134,7 @@ Pay it with this wallet (it holds test USDC on the local chain only):
 `)
 }
 
-const titleOf = (network: string) => factsOf(network)?.title ?? network
+const titleOf = (network: string) => networkTitle(network)
 
 function abortedBySignals(): AbortController {
   const controller = new AbortController()

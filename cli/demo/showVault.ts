@@ -1,4 +1,4 @@
-import { factsOf } from '../../core/domain/network.ts'
+import { networkTitle } from '../../core/domain/network.ts'
 import type { ApprovalView } from '../../vault/approvals/approval.ts'
 import { approveAsOwner, buyByVault, isBought, type VaultPurchase } from './buyByVault.ts'
 import type { Demo } from './startDemo.ts'
@@ -76,4 +76,4 @@ const linesOf = ({ report }: VaultPurchase): string[] => [
 const dataOf = (body: Uint8Array): string =>
   JSON.stringify((JSON.parse(Buffer.from(body).toString('utf8')) as { data?: unknown }).data)
 
-const titleOf = (network: string): string => factsOf(network)?.title ?? network
+const titleOf = (network: string): string => networkTitle(network)

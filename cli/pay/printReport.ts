@@ -1,5 +1,5 @@
 import type { PayReport } from '../../buyer/payReport.ts'
-import { explorerUrl, factsOf } from '../../core/domain/network.ts'
+import { explorerUrl, networkTitle } from '../../core/domain/network.ts'
 import { visibleBlock, visibleJson, visibleText } from '../../core/text/visibleText.ts'
 import { parseBody } from '../../core/x402/parseBody.ts'
 
@@ -50,7 +50,7 @@ export function reportAsText(report: PayReport): string {
     ],
     ['at', payment && report.url],
     ['for', payment?.description || null],
-    ['on', payment && (factsOf(payment.network)?.title ?? payment.network)],
+    ['on', payment && networkTitle(payment.network)],
     ['from', payment?.payer ?? null],
     ['to', payment?.payTo ?? null],
     ['location', payment && (report.answer?.location ?? null)],

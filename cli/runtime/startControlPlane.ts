@@ -2,7 +2,7 @@ import { createWalletProofs } from '../../adapters/chains/wallets/createWalletPr
 import type { AdminApiDeps, Look, OperatorDeps } from '../../admin-api/deps.ts'
 import type { Feature } from '../../admin-api/feature.ts'
 import { features, ownFeatures } from '../../admin-api/features.ts'
-import { createAdminApi } from '../../admin-api/server.ts'
+import { type AdminApi, createAdminApi } from '../../admin-api/server.ts'
 import { redact } from '../../core/config/redact.ts'
 import { configSchema } from '../../core/config/schema.ts'
 import type { Config } from '../../core/config/types.ts'
@@ -17,6 +17,7 @@ import { payoutFaults, priceFaults } from '../../core/payments/payoutFaults.ts'
 import type { ProcessCalls } from '../../core/ports/callCounts.ts'
 import type { Settler } from '../../core/ports/chains/settler.ts'
 import type { LinkCalls } from '../../core/ports/linkCalls.ts'
+import type { Log } from '../../core/ports/log.ts'
 import type { Metrics } from '../../core/ports/metrics.ts'
 import { offersOf, openTerms } from '../../core/x402/offers.ts'
 import { options as x402Options } from '../../plugins/x402/options.ts'
@@ -129,26 +130,39 @@ export async function startControlPlane(
   }
   const admin = await createAdminApi(deps, featuresOf(only))
   giveBackHeap()
-  const adminUrl = urlOf(await admin.listen(config.admin))
-  const { host, port } = config.monitoring
-  const monitoringUrl =
-    port === undefined ? undefined : urlOf(await admin.listenForMonitoring({ host, port }))
-  if (monitoringUrl !== undefined)
-    ports.log.info({ event: 'monitoring', url: monitoringUrl }, 'metrics and probes have a port of their own')
-  const jobs = does('jobs', only)
-    ? await startJobs(stack, ports.log, () => longestReplayMs(data.generation))
-    : undefined
-  return {
-    adminUrl,
-    monitoringUrl,
-    announceStop() {
-      isStopping = true
-    },
-    async close() {
-      await admin.close()
-      await jobs?.stop()
-    },
+  try {
+    const adminUrl = urlOf(await admin.listen(config.admin))
+    const monitoringUrl = await listenForMonitoring(admin, config, ports.log)
+    const jobs = does('jobs', only)
+      ? await startJobs(stack, ports.log, () => longestReplayMs(data.generation))
+      : undefined
+    return {
+      adminUrl,
+      monitoringUrl,
+      announceStop() {
+        isStopping = true
+      },
+      async close() {
+        await admin.close()
+        await jobs?.stop()
+      },
+    }
+  } catch (error) {
+    // It listens already and has begun its jobs, which would keep the process up without a database.
+    await admin.close()
+    throw error
   }
+}
+
+async function listenForMonitoring(
+  admin: AdminApi,
+  { monitoring: { host, port } }: Config,
+  log: Log,
+): Promise<string | undefined> {
+  if (port === undefined) return undefined
+  const url = urlOf(await admin.listenForMonitoring({ host, port }))
+  log.info({ event: 'monitoring', url }, 'metrics and probes have a port of their own')
+  return url
 }
 
 function featuresOf(only: Role | undefined): readonly Feature[] {

@@ -121,8 +121,8 @@ A key for test chains (--test of derive and import) is used on these only, any o
     .addHelpText(
       'after',
       `
-EVM: 64 hexadecimal digits. Solana: base58, the list of numbers of solana-keygen, or hexadecimal digits. The password is
-asked for again, also by a running vault. Agents use the key after: tollgate vault keys use import:<name>
+EVM: 64 hexadecimal digits. Solana: 64 bytes in base58, the list of numbers of solana-keygen, or hexadecimal digits. An
+address is refused. The password is asked for again, also by a running vault. Agents use the key after: tollgate vault keys use import:<name>
 
 Example:
   tollgate vault keys import hot --family evm --file key.txt --password-file pw`,

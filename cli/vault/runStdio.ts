@@ -1,3 +1,4 @@
+import { dirname } from 'node:path'
 import closeWithGrace from 'close-with-grace'
 import { isVaultError, VaultError } from '../../vault/errors/error.ts'
 import { startVaultServer } from '../../vault/http/server.ts'
@@ -35,6 +36,7 @@ export async function runStdio(options: RunStdioOptions, output: Output): Promis
       host: options.host,
       port: null,
       socketPath: options.socketPath,
+      isSocketInHome: dirname(options.socketPath) === options.home,
     })
     const { damage } = opened.vault.audit
     if (damage !== undefined) output.warn(`The log of activity was changed or damaged: ${damage}`)

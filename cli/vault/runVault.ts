@@ -1,3 +1,4 @@
+import { dirname } from 'node:path'
 import closeWithGrace from 'close-with-grace'
 import type { LocalAgents } from '../../vault/http/localAgents.ts'
 import { type Mount, startVaultServer, type VaultServer } from '../../vault/http/server.ts'
@@ -65,6 +66,7 @@ export async function runVault(options: RunVaultOptions, output: Output): Promis
       host,
       port,
       socketPath: options.socketPath,
+      isSocketInHome: dirname(options.socketPath) === home,
       mounts,
       ...(options.tokenless && { tokenlessAgent }),
     })

@@ -53,6 +53,8 @@ export function explorerUrl(network: string, transaction: string): string | unde
 }
 
 export const factsOf = (network: string): NetworkFacts | undefined => byId.get(network)
+/** What people call a network: `Base`; of one that is not known, its CAIP-2 id. */
+export const networkTitle = (network: string): string => factsOf(network)?.title ?? network
 export const networkOfV1Name = (name: string): NetworkId | undefined => byV1Name.get(name)?.id
 /** The v1 name of a network; undefined where version 1 has none, so v1 clients are not offered it. */
 export const v1NameOf = (network: string): string | undefined => byId.get(network)?.v1Name

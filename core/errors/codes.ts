@@ -224,8 +224,8 @@ export const codes = {
   invalid_payment: entry(
     400,
     false,
-    'The payment can not be used; nothing was charged.',
-    'Sign a new payment for one entry of the 402.',
+    'The payment cannot be used; nothing was charged. One that was read and fails is 402, with a fresh offer.',
+    'Read reason and message, then sign a new payment for one entry of the offer.',
   ),
   payment_already_used: entry(
     409,
@@ -299,7 +299,7 @@ export const codes = {
   loop_detected: entry(
     508,
     false,
-    "The link's url leads back to this gateway, itself or by other links and gateways.",
+    "The link's url leads back to the link, at once or by other links and gateways, or over too many links of this gateway.",
     'Tell the seller: its url has to be the address of an API. Nothing was charged.',
   ),
 } as const satisfies Record<string, CodeEntry>

@@ -20,6 +20,8 @@ export interface TollgateErrorOptions extends ErrorOptions {
   readonly extra?: Readonly<Record<string, unknown>>
   /** x402 `errorReason`, such as `invalid_exact_evm_payload_signature`. */
   readonly reason?: string
+  /** Of `invalid_payment`: what came could not be read, so that no other offer would help. */
+  readonly isUnread?: true
   /** What is known of a refused payment that is not on the exchange; goes into its `PAYMENT-RESPONSE`. */
   readonly receipt?: Partial<Pick<SettleResponse, 'network' | 'payer' | 'transaction'>>
 }
@@ -39,6 +41,7 @@ export class TollgateError extends Error {
   readonly reason: string | undefined
   readonly receipt: TollgateErrorOptions['receipt']
   readonly retryable: boolean
+  readonly isUnread: boolean
   readonly [brand] = true
 
   constructor(code: ErrorCode, message: string = codes[code].meaning, options: TollgateErrorOptions = {}) {
@@ -52,6 +55,7 @@ export class TollgateError extends Error {
     this.reason = options.reason
     this.receipt = options.receipt
     this.retryable = options.retryable ?? codes[code].retryable
+    this.isUnread = options.isUnread ?? false
   }
 }
 

@@ -5,7 +5,7 @@ import { createEgress } from '../../adapters/egress/createEgress.ts'
 import { probe } from './probe.ts'
 
 const timeoutMs = 5_000
-const publicUrl = 'https://pay.example'
+const loopMark = 'tollgate-1-2'
 
 function egressOf(t: Test, allowPrivateCidrs = ['127.0.0.0/8']) {
   const egress = createEgress({ allowPrivateCidrs })
@@ -34,11 +34,11 @@ t.test('every status below 500 is reachable, every other is not', async (t) => {
   const egress = egressOf(t)
   const url = await seller(t, (path, response) => response.writeHead(Number(path.slice(1))).end('x'))
   for (const status of [200, 204, 301, 400, 401, 402, 404, 405, 429, 499]) {
-    const report = await probe(egress, { publicUrl, url: `${url}/${status}`, timeoutMs })
+    const report = await probe(egress, { loopMark, url: `${url}/${status}`, timeoutMs })
     t.match(report, { ok: true, status, detail: `Answered with status ${status}.` })
   }
   for (const status of [500, 502, 503, 599]) {
-    const report = await probe(egress, { publicUrl, url: `${url}/${status}`, timeoutMs })
+    const report = await probe(egress, { loopMark, url: `${url}/${status}`, timeoutMs })
     t.match(report, { ok: false, status })
   }
 })
@@ -51,7 +51,7 @@ t.test('the path, the query and the headers of the link are sent, with GET', asy
     response.end()
   })
   const url = await listen(t, server)
-  await probe(egress, { publicUrl, url: `${url}/a%20b?c=d`, timeoutMs, headers: { 'x-token': 'secret' } })
+  await probe(egress, { loopMark, url: `${url}/a%20b?c=d`, timeoutMs, headers: { 'x-token': 'secret' } })
   t.same(seen, [['GET', '/a%20b?c=d', 'secret']])
 })
 
@@ -70,8 +70,8 @@ t.test('a stream without an end and a download without a limit are healthy, and 
     response.on('drain', pour)
     pour()
   })
-  t.match(await probe(egress, { publicUrl, url: `${url}/stream`, timeoutMs: 500 }), { ok: true, status: 200 })
-  t.match(await probe(egress, { publicUrl, url: `${url}/download`, timeoutMs }), { ok: true, status: 200 })
+  t.match(await probe(egress, { loopMark, url: `${url}/stream`, timeoutMs: 500 }), { ok: true, status: 200 })
+  t.match(await probe(egress, { loopMark, url: `${url}/download`, timeoutMs }), { ok: true, status: 200 })
   await bothClosed
   t.equal(closed, 2)
 })
@@ -79,7 +79,7 @@ t.test('a stream without an end and a download without a limit are healthy, and 
 t.test('an API that never answers costs the time limit and no more', async (t) => {
   const egress = egressOf(t)
   const url = await seller(t, () => {})
-  t.match(await probe(egress, { publicUrl, url, timeoutMs: 50 }), {
+  t.match(await probe(egress, { loopMark, url, timeoutMs: 50 }), {
     ok: false,
     status: null,
     detail: 'No answer within 0.05 s.',
@@ -92,7 +92,7 @@ t.test('a dead port, a broken answer and a private address are reported, never t
   await new Promise<void>((resolve) => gone.listen(0, '127.0.0.1', resolve))
   const { port } = gone.address() as { port: number }
   await new Promise((resolve) => gone.close(resolve))
-  t.match(await probe(egress, { publicUrl, url: `http://127.0.0.1:${port}/`, timeoutMs }), {
+  t.match(await probe(egress, { loopMark, url: `http://127.0.0.1:${port}/`, timeoutMs }), {
     ok: false,
     status: null,
     detail: /nothing listens/,
@@ -102,14 +102,14 @@ t.test('a dead port, a broken answer and a private address are reported, never t
   await new Promise<void>((resolve) => broken.listen(0, '127.0.0.1', resolve))
   t.teardown(() => broken.close())
   const { port: brokenPort } = broken.address() as { port: number }
-  t.match(await probe(egress, { publicUrl, url: `http://127.0.0.1:${brokenPort}/`, timeoutMs }), {
+  t.match(await probe(egress, { loopMark, url: `http://127.0.0.1:${brokenPort}/`, timeoutMs }), {
     ok: false,
     status: null,
     detail: /broke|not well-formed/,
   })
 
   const strict = egressOf(t, [])
-  t.match(await probe(strict, { publicUrl, url: 'http://169.254.169.254/latest', timeoutMs }), {
+  t.match(await probe(strict, { loopMark, url: 'http://169.254.169.254/latest', timeoutMs }), {
     ok: false,
     status: null,
     detail: /not public/,
@@ -119,6 +119,6 @@ t.test('a dead port, a broken answer and a private address are reported, never t
 t.test('the detail never carries what was sent or received', async (t) => {
   const egress = egressOf(t)
   const url = await seller(t, (_path, response) => response.writeHead(500, 'topsecret').end('topsecret'))
-  const report = await probe(egress, { publicUrl, url, timeoutMs, headers: { authorization: 'topsecret' } })
+  const report = await probe(egress, { loopMark, url, timeoutMs, headers: { authorization: 'topsecret' } })
   t.notMatch(JSON.stringify(report), /topsecret/)
 })

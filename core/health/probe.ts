@@ -1,6 +1,6 @@
 import { isTollgateError } from '../errors/error.ts'
-import { LOOP_HEADER, loopMark } from '../http/loopMark.ts'
-import type { Egress, EgressErrorCode, UpstreamController } from '../ports/egress.ts'
+import { LOOP_HEADER } from '../http/loopMark.ts'
+import { type Egress, egressFailures, type UpstreamController } from '../ports/egress.ts'
 
 /** A small answer is read to its end, so that the seller's log shows a whole request; a longer one is cut off. */
 const DRAIN_BYTES = 64 * 1024
@@ -12,8 +12,8 @@ export type ProbeEgress = Pick<Egress, 'pool' | 'failureOf'>
 
 export interface ProbeRequest {
   readonly url: string
-  /** Of this gateway: an address that leads back to it does not pass, see {@link loopMark}. */
-  readonly publicUrl: string
+  /** Of the link: an address that leads back to it does not pass, see {@link LoopMarks}. */
+  readonly loopMark: string
   /** From the start, name look-up and connecting included, to the head of the answer. */
   readonly timeoutMs: number
   /** The link's own upstream headers, so that the check sees what a buyer's call would. */
@@ -56,7 +56,7 @@ export async function probe(
     if (status === 'timeout') return report(null, `No answer within ${seconds} s.`)
     return report(status, `Answered with status ${status}.`)
   } catch (error) {
-    return report(null, isTollgateError(error) ? error.message : inWords[egress.failureOf(error)])
+    return report(null, isTollgateError(error) ? error.message : egressFailures[egress.failureOf(error)])
   }
 }
 
@@ -93,7 +93,7 @@ function headOf(egress: ProbeEgress, request: ProbeRequest): Promise<number | 't
           headers: flatten({
             accept: '*/*',
             'user-agent': 'tollgate-health-check',
-            [LOOP_HEADER]: loopMark(request.publicUrl),
+            [LOOP_HEADER]: request.loopMark,
             ...request.headers,
           }),
           body: null,
@@ -126,18 +126,3 @@ function headOf(egress: ProbeEgress, request: ProbeRequest): Promise<number | 't
 }
 
 const flatten = (headers: Readonly<Record<string, string>>): string[] => Object.entries(headers).flat()
-
-/** What a seller can act on. Not the error's own message: it may name an address behind the host name. */
-const inWords: Readonly<Record<EgressErrorCode, string>> = {
-  EGRESS_REFUSED:
-    'The host has an address that is not public; the gateway connects to public addresses only.',
-  EGRESS_UNREACHABLE: 'No connection: no such host, no route to it, or nothing listens there.',
-  EGRESS_UNTRUSTED: "The host's TLS certificate is not valid.",
-  EGRESS_TIMEOUT: 'The connection or the answer took too long.',
-  EGRESS_BROKEN: 'The connection broke before an answer came.',
-  EGRESS_BAD_ANSWER: 'The answer is not well-formed HTTP.',
-  EGRESS_LARGE_HEAD: 'The headers of the answer are too large.',
-  EGRESS_TOO_LARGE: 'The head of the answer is too large.',
-  EGRESS_BAD_REQUEST: 'The request can not be sent to this url.',
-  EGRESS_CLOSED: 'The gateway is stopping.',
-}

@@ -1,4 +1,4 @@
-import { isTollgateError } from '../errors/error.ts'
+import { type ErrorDetail, isTollgateError, type TollgateError } from '../errors/error.ts'
 import { jsonReply, type Reply } from '../plugin/reply.ts'
 import type { Log } from '../ports/log.ts'
 
@@ -16,12 +16,34 @@ export interface ErrorReply {
 export function errorReply(error: unknown, log: Log, requestId: string): ErrorReply {
   if (!isTollgateError(error)) {
     log.error({ err: error, requestId }, 'unexpected error')
-    return make('internal_error', 500, { code: 'internal_error', message: oops, requestId, retryable: true })
+    const body = { code: 'internal_error', message: oops, requestId, retryable: true }
+    return make('internal_error', 500, { success: false, error: body })
   }
-  const { code, status, message, retryable, details, reason, extra, retryAfterSeconds } = error
-  const body = { code, message, requestId, ...(reason && { reason }), ...(details && { details }), retryable }
+  const { code, status, retryAfterSeconds } = error
   const headers = retryAfterSeconds === undefined ? [] : ['Retry-After', String(retryAfterSeconds)]
-  return make(code, status, body, headers, extra)
+  return make(code, status, envelopeOf(error, requestId), headers)
+}
+
+/** The body of an error answer, with what stands beside `error` in it. */
+export interface ErrorEnvelope {
+  readonly success: false
+  readonly error: {
+    readonly code: string
+    readonly message: string
+    readonly requestId: string
+    readonly reason?: string
+    readonly details?: readonly ErrorDetail[]
+    readonly retryable: boolean
+  }
+}
+
+export function envelopeOf(error: TollgateError, requestId: string): ErrorEnvelope {
+  const { code, message, retryable, details, reason, extra } = error
+  return {
+    success: false,
+    error: { code, message, requestId, ...(reason && { reason }), ...(details && { details }), retryable },
+    ...extra,
+  }
 }
 
 const oops = 'Something went wrong in the gateway. Report the requestId to the operator.'
@@ -29,13 +51,11 @@ const oops = 'Something went wrong in the gateway. Report the requestId to the o
 function make(
   code: string,
   status: number,
-  error: object,
+  envelope: ErrorEnvelope,
   headers: readonly string[] = [],
-  extra: object = {},
 ): ErrorReply {
-  const value = { success: false, error, ...extra }
   return {
     code,
-    reply: jsonReply(status, value, ['Cache-Control', 'no-store', ...headers]),
+    reply: jsonReply(status, envelope, ['Cache-Control', 'no-store', ...headers]),
   }
 }

@@ -33,6 +33,21 @@ function destroyInStages(this: Connection): void {
   } else closeInStages(this)
 }
 
+/**
+ * Makes the function that cuts connections whose request has not come to its end: a server that stops waits for them otherwise, as long as
+ * a slow sender likes. Requests that are being answered stay.
+ */
+export function cutterOfUnfinished(server: Server): () => void {
+  const open = new Set<Connection>()
+  server.on('connection', (socket: Socket) => {
+    open.add(socket)
+    socket.once('close', () => open.delete(socket))
+  })
+  return () => {
+    for (const socket of open) if (socket.parser?.incoming?.complete !== true) socket.destroy()
+  }
+}
+
 /** Ends our side of a connection, and the rest when the other side has ended too or a limit is reached; what comes is thrown away. */
 export function closeInStages(socket: Socket): void {
   const cut = () => void socket.destroy()

@@ -84,6 +84,7 @@ export function hooksOf(plugin: string, answered: unknown): RouteHooks | undefin
       `Plugin ${plugin}: route() should answer hooks or undefined, got ${kindOf(answered)}.`,
     )
   for (const [phase, hook] of Object.entries(answered) as [string, unknown][]) {
+    if (phase === 'offer') continue
     if (phase !== 'dispose' && !phases.includes(phase))
       throw new GenerationError(`Plugin ${plugin} has a hook for ${phase}, ${noPhase(phase)}`)
     if (hook !== undefined && hook !== null && typeof hook !== 'function')

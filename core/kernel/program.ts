@@ -1,6 +1,7 @@
 import { isPaid, type ServedLink } from '../domain/link.ts'
 import type { GatewayPhase, Hook, PostAnswerHook, PostAnswerPhase, RouteHooks } from '../plugin/gateway.ts'
 import type { Reply } from '../plugin/reply.ts'
+import type { FreshOffer } from '../x402/refusedPayment.ts'
 import type { StepOf } from './lineUp.ts'
 import { type Check, Parts } from './run.ts'
 
@@ -45,11 +46,15 @@ export class Program extends Parts {
     this.methods = link.methods.length === 0 ? null : new Set(link.methods)
   }
 
+  /** How the link can be paid now; undefined where none of its plugins says so. Looked for on each failure, not kept. */
+  get offer(): FreshOffer | undefined {
+    return this.#parts().find((part) => part?.offer !== undefined)?.offer
+  }
+
   /** Says that no further call will run it; those that run already may go on. Never throws. */
   dispose(): void {
     const { plugins, notDisposed } = this.shape
-    const { p0, p1, p2, p3, p4, p5, p6, p7 } = this
-    const parts = this.all ?? [p0, p1, p2, p3, p4, p5, p6, p7]
+    const parts = this.#parts()
     plugins.forEach((plugin, at) => {
       const failed = (cause: unknown) =>
         notDisposed(
@@ -63,5 +68,10 @@ export class Program extends Parts {
         failed(cause)
       }
     })
+  }
+
+  #parts(): readonly (RouteHooks | undefined)[] {
+    const { p0, p1, p2, p3, p4, p5, p6, p7 } = this
+    return this.all ?? [p0, p1, p2, p3, p4, p5, p6, p7]
   }
 }

@@ -26,7 +26,7 @@ export class SlotGuard {
 
   /** The same hooks, each called with the plugin's view. */
   hooks(plugin: AnyGatewayPlugin, hooks: RouteHooks): RouteHooks {
-    const guarded: Record<string, unknown> = { dispose: () => hooks.dispose?.() }
+    const guarded: Record<string, unknown> = { dispose: () => hooks.dispose?.(), offer: hooks.offer }
     for (const phase of [...gatewayPhases, ...postAnswerPhases]) {
       const hook = hooks[phase]
       if (hook) guarded[phase] = (x: Exchange) => hook.call(hooks, this.#view(plugin, phase, x))

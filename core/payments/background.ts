@@ -1,4 +1,4 @@
-import type { PaymentRecord, PaymentState } from '../domain/payment.ts'
+import { notCollected, type PaymentRecord, type PaymentState } from '../domain/payment.ts'
 import type { Log } from '../ports/log.ts'
 import { isStoreAway } from '../ports/refusals.ts'
 import type { Books, PaymentChange } from '../ports/store/books.ts'
@@ -135,7 +135,9 @@ export function createBackground({ books, calls, watch, lease, log }: Background
       handedOut.add(row)
       const note = async () => {
         if (await apply(rules.handOut({ row, purchaseId }))) return
-        if (await apply(rules.deliverReorged({ row, purchaseId, lease: null }))) return
+        const held = { row, purchaseId, lease: null }
+        if (await apply(rules.deliverReorged(held))) return
+        if (await apply(rules.deliverReorged(held, notCollected))) return
         const record = key === undefined ? undefined : await books.find(key)
         if (record?.purchaseId !== purchaseId) return
         if (record.state === 'settling' || record.state === 'pending')

@@ -3,7 +3,7 @@ import { until } from '../../test/helpers/rawHttp.ts'
 import { keptAnswer } from '../../test/helpers/rows.ts'
 import { builtInAssets } from '../domain/asset.ts'
 import { ended, landElsewhere, type Stage, start, won } from './engine.fixture.ts'
-import { land, leaveChain } from './rules.ts'
+import { expire, land, leaveChain } from './rules.ts'
 
 /** A call that was charged first, and is not answered yet. */
 async function charged() {
@@ -70,4 +70,27 @@ t.test('what was not answered is owed when its payment comes back', async (t) =>
   await ended(payments, paid)
   await comesBack(stage)
   t.match(await row(), { state: 'refund_due' })
+})
+
+t.test('an answer that its buyer did not collect stays so when its payment comes back', async (t) => {
+  const { stage, payments, row, paid } = await charged()
+  payments.deliver(paid, 'not_collected', keptAnswer)
+  await ended(payments, paid)
+  await goes(stage)
+  t.match(await row(), { state: 'reorged', hasAnswer: true })
+  await comesBack(stage)
+  t.match(await row(), { state: 'settled', hasAnswer: true, errorReason: 'answer_not_collected' })
+  t.match(expire((await row())!), { to: 'delivered' }, 'and nothing is owed for it after its day')
+})
+
+t.test('one that a repeat was handed while its payment left is delivered when it comes back', async (t) => {
+  const { stage, payments, row, paid } = await charged()
+  payments.deliver(paid, 'not_collected', keptAnswer)
+  await ended(payments, paid)
+  const { row: number, purchaseId } = (await row())!
+  await goes(stage)
+  payments.deliver({ row: number, purchaseId }, 'delivered')
+  await until(async () => (await row())!.errorReason === 'reorged_after_delivery')
+  await comesBack(stage)
+  t.match(await row(), { state: 'delivered' })
 })

@@ -152,6 +152,23 @@ t.test('a settlement that was stored and never sent frees the payment, whoever h
   await won(payments, presented)
 })
 
+t.test('a payment that its settler refuses keeps the reason in the words of x402', async (t) => {
+  const { payments, presented, settler, row } = await start()
+  const refusal = { reason: 'insufficient_funds', message: 'no' }
+  const verifying = await won(payments, presented)
+  settler.verifyWith = async () => ({ ok: false, ...refusal })
+  t.match(await payments.verify(verifying), { ok: false })
+  payments.deliver(verifying, 'not_charged', undefined, 'invalid_payment')
+  await ended(payments, verifying)
+  t.match(await row(), { state: 'rejected', errorReason: 'insufficient_funds' })
+  const settling = await won(payments, presented)
+  settler.settle = async () => ({ status: 'rejected', ...refusal, reason: 'simulation_failed' })
+  t.match(await payments.settle(settling, keptAnswer), { status: 'rejected' })
+  payments.deliver(settling, 'not_charged', undefined, 'invalid_payment')
+  await ended(payments, settling)
+  t.match(await row(), { state: 'rejected', errorReason: 'simulation_failed' })
+})
+
 const signed = (n: number) => ({
   ...{ settler: 'scripted', bytes: `0x0${n}`, transaction: `0x${n}`, sequence: String(n) },
 })

@@ -100,7 +100,7 @@ export function createPayments(parts: EngineParts): Payments {
       if (paid.state === 'settling' && paid.landed !== null) {
         if (!(await book(paid, paid.landed))) continue
       }
-      const change = rules.conclude(paid, fate, answer, reason)
+      const change = rules.conclude(paid, fate, answer, paid.refusedFor ?? reason)
       if (change === undefined || (await calls.write(paid, change))) return
       if (change.to === 'delivered' && (await books.apply(rules.deliverReorged(paid)))) return
     }
@@ -197,6 +197,7 @@ export function createPayments(parts: EngineParts): Payments {
     sent: string,
   ): Promise<SettleEnd> {
     paid.hasBegun = false
+    paid.refusedFor = reason
     if (paid.state === 'settling') {
       // Unless it was taken up meanwhile: then it may be on its way all the same.
       if (!(await calls.tryToWrite(paid, rules.free(paid, reason))))
@@ -238,6 +239,7 @@ export function createPayments(parts: EngineParts): Payments {
       const settler = settlerOf(paid.payment)
       const verified = await settler.verify(payload, terms, identity, { storeId: paid.call.storeId })
       if (!verified.ok) {
+        paid.refusedFor = verified.reason
         await assertRow(paid)
         return verified
       }

@@ -27,6 +27,8 @@ export class OpenCall implements PaidCall {
   hasBegun = false
   hasAnswer = false
   landed: Landed | null = null
+  /** Why its settler refused it, in the words of x402; null while the settler has not. */
+  refusedFor: string | null = null
   /** What its settler has said, until it stands in the row. */
   unwritten: SettleOutcome | null = null
   /** The last write, of which whoever made it hears; a call that ends waits until it has its answer, whichever. */

@@ -1,5 +1,6 @@
 import { type Payout, payoutFor } from '../domain/link.ts'
 import { formatAmount, parseAmount } from '../domain/money.ts'
+import { networkTitle } from '../domain/network.ts'
 import type { Chains } from '../ports/chains/chains.ts'
 import type { Settler } from '../ports/chains/settler.ts'
 
@@ -31,5 +32,5 @@ export function priceFaults(chains: Chains, payout: Payout, price: string): stri
 export function priceFault(settler: Settler | undefined, price: string): string | undefined {
   const least = settler?.minPriceAtomic ?? 0n
   if (settler === undefined || parseAmount(price, 6) >= least) return undefined
-  return `A price of ${price} is below ${formatAmount(least, 6)}, the lowest that is settled on ${settler.network}: the link is not offered there.`
+  return `A price of ${price} is below ${formatAmount(least, 6)}, the lowest that is settled on ${networkTitle(settler.network)}: the link is not offered there.`
 }

@@ -65,11 +65,19 @@ export const hasBought = (payment: Used): TollgateError =>
     payment,
   )
 
+/** For a call that may be the one that was bought, where both have bodies that are too long to be compared. */
+export const notCompared = (payment: Used): TollgateError =>
+  used(
+    'payment_already_used',
+    `This payment belongs to a call with a body too long for the gateway to compare (purchase ${payment.purchaseId}): such a call is never answered twice. If this is a repeat of it, do not pay again: ask the seller for the answer with the purchase id. Another call needs a payment of its own.`,
+    payment,
+  )
+
 /** For the same call from somewhere else. */
 export const boughtByAnother = (payment: Used): TollgateError =>
   used(
     'payment_already_used',
-    `This payment has bought this call (purchase ${payment.purchaseId}) for another caller. Anybody can read it on chain, so the answer is handed out again only to the network address that sent the call first, or with the Idempotency-Key that came with it: repeat it from there. Do not pay again; an answer that the gateway failed to send is owed back after a day.`,
+    `This payment has bought this call (purchase ${payment.purchaseId}) for another caller. Anybody can read it on chain, so the answer is handed out again only with the Idempotency-Key that came with the call or, where none came, to the network address that sent the call first: repeat it so. Do not pay again; an answer that the gateway failed to send is owed back after a day.`,
     payment,
   )
 
@@ -125,11 +133,18 @@ export const wasRefunded = (payment: Used): TollgateError =>
     payment,
   )
 
-export const failedForGood = ({ errorReason }: Pick<PaymentRecord, 'errorReason'>): TollgateError =>
+/** @param transaction hash or signature of what this very call has sent; empty for a repeat */
+export const failedForGood = (
+  { errorReason }: Pick<PaymentRecord, 'errorReason'>,
+  transaction = '',
+): TollgateError =>
   new TollgateError(
     'invalid_payment',
     'This payment did not go through and never will; nothing was charged. Sign a new one.',
-    { reason: errorReason ?? 'invalid_transaction_state' },
+    {
+      reason: errorReason ?? 'invalid_transaction_state',
+      ...(transaction !== '' && { extra: { transaction }, receipt: { transaction } }),
+    },
   )
 
 export const stillPending = (payment: PaymentRecord): TollgateError =>

@@ -101,7 +101,7 @@ t.test(
         const payment = { row: 1, purchaseId, lease: 1, state: 'settled' as const }
         const sold = rules.sell(payment, saleOf(charged), attempt, false)
         const ends = [
-          rules.leaveChain(payment, sold.purchase),
+          rules.leaveChain({ ...payment, errorReason: null }, sold.purchase),
           rules.payBack(payment, sold.purchase!, {
             network: asset.network,
             transaction: '0x',

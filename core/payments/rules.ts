@@ -172,7 +172,10 @@ function landed(payment: Read, sale: Sale, isSessionOver: boolean): PaymentChang
   if (payment.sessionId != null) return isSessionOver ? tooLate(payment, sale) : confirm(payment, state, sale)
   if (state === 'reorged' && errorReason === reorgedAfterDelivery)
     return booked(payment, state, 'delivered', sale)
-  if (hasAnswer) return { ...booked(payment, state, 'settled', sale), takenBy: null }
+  if (hasAnswer) {
+    const mark = errorReason === notCollected ? { errorReason } : {}
+    return { ...booked(payment, state, 'settled', sale), takenBy: null, ...mark }
+  }
   return owed(payment, sale, state === 'reorged' ? 'never_delivered' : landedLate)
 }
 
@@ -292,11 +295,16 @@ export const expire = (payment: Read): PaymentChange =>
 /**
  * `reorged` stays, of what was answered although its transfer had left the chain meanwhile, as another process has found: when it comes back
  * there is nothing to owe.
+ *
+ * @param errorWas the reason that it left the chain with, see {@link leaveChain}
  */
-export const deliverReorged = (payment: Held): PaymentChange =>
+export const deliverReorged = (
+  payment: Held,
+  errorWas: 'reorged' | typeof notCollected = 'reorged',
+): PaymentChange =>
   // Nobody's lease: whoever found it gone has taken it from its call.
   move({ ...payment, lease: null }, ['reorged'], 'reorged', SOON_MS, 'visible', {
-    ...{ errorWas: 'reorged', errorReason: reorgedAfterDelivery },
+    ...{ errorWas, errorReason: reorgedAfterDelivery },
   })
 
 /** `settled`, `delivered` → `refund_due`. Nobody owes what has left the chain: it is looked up like any other. */
@@ -328,8 +336,11 @@ export const takeUp = (payment: Standing, lease: number): PaymentChange =>
     : move(payment, [payment.state], payment.state, atOnce, 'visible', { takenBy: lease })
 
 /** `settled`, `delivered`, `refund_due` → `reorged`: the transfer left the chain, and the sale the books. */
-export function leaveChain(payment: Standing, purchase: Purchase | undefined): PaymentChange {
-  const errorReason = payment.state === 'delivered' ? reorgedAfterDelivery : 'reorged'
+export function leaveChain(
+  payment: Standing & Pick<PaymentRecord, 'errorReason'>,
+  purchase: Purchase | undefined,
+): PaymentChange {
+  const errorReason = reasonToLeave(payment)
   const books =
     purchase === undefined
       ? undefined
@@ -338,6 +349,12 @@ export function leaveChain(payment: Standing, purchase: Purchase | undefined): P
           entries: bookable(entriesOfRefund(purchase), purchase.id),
         }
   return move(payment, [payment.state], 'reorged', SOON_MS, 'visible', { errorReason, ...books })
+}
+
+/** What is known of the answer, for when the transfer comes back ({@link land}). */
+function reasonToLeave({ state, errorReason }: Pick<PaymentRecord, 'state' | 'errorReason'>): string {
+  if (state === 'delivered') return reorgedAfterDelivery
+  return state === 'settled' && errorReason === notCollected ? notCollected : 'reorged'
 }
 
 /** Whether the seller can still be asked for what was charged when nobody waited any more. */

@@ -1,4 +1,5 @@
 import type { ServedLink } from '../domain/link.ts'
+import type { FreshOffer } from '../x402/refusedPayment.ts'
 import type { Exchange } from './exchange.ts'
 import type { Infer, OptionsSchema } from './options.ts'
 import type { GatewayPorts, PortName } from './ports.ts'
@@ -48,6 +49,8 @@ export type PostAnswerHook = (x: Exchange) => void
 export type RouteHooks = { readonly [P in GatewayPhase]?: Hook } & {
   readonly [P in PostAnswerPhase]?: PostAnswerHook
 } & {
+  /** No hook: how the link can be paid now. A refused payment, whichever plugin refuses it, is answered with this offer. */
+  readonly offer?: FreshOffer
   /**
    * Called once, when this version of the link is dropped: it changed, or the generation ended. Calls that entered
    * before may still run; whatever is given back here has to allow for them.

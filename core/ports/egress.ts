@@ -41,6 +41,21 @@ export type EgressErrorCode =
   | 'EGRESS_BAD_REQUEST'
   | 'EGRESS_CLOSED'
 
+/** What sellers and operators can act on. Not the error's own message: it may name an address behind the host name. */
+export const egressFailures: Readonly<Record<EgressErrorCode, string>> = {
+  EGRESS_REFUSED:
+    'The host has an address that is not public; the gateway connects to public addresses only.',
+  EGRESS_UNREACHABLE: 'No connection: no such host, no route to it, or nothing listens there.',
+  EGRESS_UNTRUSTED: "The host's TLS certificate is not valid.",
+  EGRESS_TIMEOUT: 'The connection or the answer took too long.',
+  EGRESS_BROKEN: 'The connection broke before an answer came.',
+  EGRESS_BAD_ANSWER: 'The answer is not well-formed HTTP.',
+  EGRESS_LARGE_HEAD: 'The headers of the answer are too large.',
+  EGRESS_TOO_LARGE: 'The head of the answer is too large.',
+  EGRESS_BAD_REQUEST: 'The request can not be sent to this url.',
+  EGRESS_CLOSED: 'The gateway is stopping.',
+}
+
 /** Whether the gateway itself can reach the world; `unknown` when nothing was tried lately. */
 export type WayOutState = 'up' | 'down' | 'unknown'
 

@@ -1,4 +1,5 @@
 import { bytesToHex, concatBytes, randomBytes, utf8ToBytes } from '@noble/hashes/utils'
+import type { Asset } from '../domain/asset.ts'
 import { readAddress } from '../solana/address.ts'
 import { computeBudgetProgram, memoProgram, tokenProgramBytes } from '../solana/programs.ts'
 import { tokenAccountOf } from '../solana/tokenAccountOf.ts'
@@ -20,7 +21,7 @@ const version0 = 0x80
  * assertions. It makes no account and approves nothing. The memo, where the offer names none, makes two payments of the same price
  * different transactions.
  *
- * Written out, because its shape is fixed: eight accounts, of which the fee payer and the payer sign. The checkout builds it
+ * Written out, because its shape is fixed: the accounts that sign, and six others. The checkout builds it
  * in browsers, so it knows nothing of Node.
  *
  * @param payer     base58, whose money it is; the terms were checked for it
@@ -28,7 +29,33 @@ const version0 = 0x80
  * @throws {TypeError} for an address or block hash that is none
  */
 export function buildSolanaPayment(terms: OfferTerms, payer: string, blockhash: string): Uint8Array {
-  const { asset, amountAtomic, payTo, extra } = terms
+  const feePayer = String(terms.extra['feePayer'])
+  return build({ ...terms, memo: terms.extra['memo'] }, [feePayer, payer], blockhash)
+}
+
+/** What a wallet sends itself, and pays the network's fee of. */
+export interface SolanaTransfer {
+  readonly asset: Pick<Asset, 'address' | 'decimals' | 'program'>
+  readonly amountAtomic: bigint
+  /** Whose associated token account gets it; it has to be there. */
+  readonly payTo: string
+}
+
+/**
+ * The same transaction for a wallet that pays the network's fee itself.
+ *
+ * @throws {TypeError} for an address or block hash that is none
+ */
+export const buildSolanaTransfer = (transfer: SolanaTransfer, payer: string, blockhash: string): Uint8Array =>
+  build(transfer, [payer], blockhash)
+
+/** @param signers base58: the fee payer first, last the wallet whose money it is */
+function build(
+  { asset, amountAtomic, payTo, memo: given }: SolanaTransfer & { readonly memo?: unknown },
+  signers: readonly [string] | readonly [string, string],
+  blockhash: string,
+): Uint8Array {
+  const payer = signers.at(-1)!
   const [limit, price, transfer] = [new Uint8Array(5), new Uint8Array(9), new Uint8Array(10)]
   limit[0] = setComputeUnitLimit
   new DataView(limit.buffer).setUint32(1, COMPUTE_UNITS, true)
@@ -37,28 +64,29 @@ export function buildSolanaPayment(terms: OfferTerms, payer: string, blockhash: 
   transfer[0] = transferChecked
   new DataView(transfer.buffer).setBigUint64(1, amountAtomic, true)
   transfer[9] = asset.decimals
-  const memo = typeof extra['memo'] === 'string' ? extra['memo'] : bytesToHex(randomBytes(16))
+  const memo = typeof given === 'string' ? given : bytesToHex(randomBytes(16))
 
   const [source, destination] = [tokenAccountOf(payer, asset), tokenAccountOf(payTo, asset)]
   const keys = [
-    ...[String(extra['feePayer']), payer, source, destination, asset.address].map(keyOf),
+    ...[...signers, source, destination, asset.address].map(keyOf),
     tokenProgramBytes[asset.program ?? 'token'],
     computeBudgetProgram,
     memoProgram,
   ]
-  // Two signers, the second of them read-only, and the last four accounts read-only.
+  const n = signers.length
+  // Of the signers all but the fee payer are read-only, and the last four accounts are.
   const message = concatBytes(
-    Uint8Array.of(version0, 2, 1, 4, keys.length),
+    Uint8Array.of(version0, n, n - 1, 4, keys.length),
     ...keys,
     keyOf(blockhash),
     Uint8Array.of(4),
-    instruction(6, [], limit),
-    instruction(6, [], price),
-    instruction(5, [2, 4, 3, 1], transfer),
-    instruction(7, [], utf8ToBytes(memo)),
+    instruction(n + 4, [], limit),
+    instruction(n + 4, [], price),
+    instruction(n + 3, [n, n + 2, n + 1, n - 1], transfer),
+    instruction(n + 5, [], utf8ToBytes(memo)),
     Uint8Array.of(0),
   )
-  return concatBytes(Uint8Array.of(2), new Uint8Array(2 * signatureBytes), message)
+  return concatBytes(Uint8Array.of(n), new Uint8Array(n * signatureBytes), message)
 }
 
 function instruction(program: number, accounts: readonly number[], data: Uint8Array): Uint8Array {

@@ -24,7 +24,7 @@ function makingOf(legacyBody = false): ChallengeMaking<Sold> {
       resource: { url: `https://x.example/${title}`, description: title, mimeType: 'application/json' },
       extensions: title === 'plain' ? undefined : { bazaar: { info: { title }, schema: {} } },
     }),
-    ...{ legacyBody, lately: new AskedLately() },
+    ...{ legacyBody, acceptV1: true, lately: new AskedLately() },
   } as ChallengeMaking<Sold>
 }
 
@@ -50,9 +50,23 @@ t.test('however often it is asked, and whoever is asked between, a 402 has the s
     t.strictSame(offer.accepts, [offers[0]!.terms])
     t.equal(offer.resource.description, title)
     t.equal(offer.extensions?.bazaar.info.title, title === 'plain' ? undefined : title)
-    const failed = challenges.because(2, 'insufficient_funds', ['PAYMENT-RESPONSE', 'x'], '')
-    t.strictSame(JSON.parse(bytesOf(failed.body).toString()), { ...offer, error: 'insufficient_funds' })
-    t.equal(headerOf(failed.headers, 'PAYMENT-RESPONSE'), 'x')
+    const message = 'The payer has ✓ too little.'
+    const envelope = {
+      success: false,
+      error: {
+        code: 'invalid_payment',
+        message,
+        requestId: 'r',
+        reason: 'insufficient_funds',
+        retryable: false,
+      },
+    } as const
+    const failed = challenges.refused(2, envelope, '')!
+    const said = JSON.parse(bytesOf(failed.body).toString())
+    t.strictSame(said, { ...offer, ...envelope })
+    const fresh = Buffer.from(headerOf(failed.headers, 'PAYMENT-REQUIRED'), 'base64').toString()
+    t.strictSame(JSON.parse(fresh), { ...offer, error: 'insufficient_funds' })
+    t.equal(bytesOf(failed.body).length, Number(headerOf(failed.headers, 'Content-Length')))
     t.strictSame(
       [challenges.v2.status, challenges.v2.headers, challenges.v2.body],
       [402, headers, body],
@@ -73,7 +87,7 @@ t.test('what only one link says of itself is kept once, and not as base64 as wel
     import { AskedLately, createChallenges } from './challenge.ts'
     const [lately, kept, own] = [new AskedLately(), [], 2_500]
     const describe = ({ i }) => ({ resource: { url: 'https://a.example/' + i }, extensions: { bazaar: i + 'x'.repeat(own) } })
-    const making = { legacyBody: false, lately, describe }
+    const making = { legacyBody: false, acceptV1: true, lately, describe }
     const offer = { terms: { amount: '1' } }
     globalThis.gc()
     const before = process.memoryUsage().heapUsed

@@ -1,21 +1,22 @@
-import { chainNameOf, v1NameOf } from '../domain/network.ts'
+import { chainNameOf, type NetworkId, v1NameOf } from '../domain/network.ts'
+import type { ErrorEnvelope } from '../http/errorReply.ts'
 import { PreparedReply } from '../http/preparedReply.ts'
 import type { Reply } from '../plugin/reply.ts'
 import type { Offer, Priced } from './offers.ts'
+import type { FreshOffer } from './refusedPayment.ts'
 import type { PaymentRequired, ResourceInfo } from './types.ts'
 
-export interface Challenges {
+export interface Challenges extends FreshOffer {
   /** The 402 of x402 v2: the same JSON in the header and in the body. */
   readonly v2: Reply
   /** The 402 in the form of x402 v1, for callers that ask for it. */
   readonly v1: Reply
   /**
-   * Any other 402: after a payment that did not go through, with its x402 reason, or of a call behind the address, which a client
-   * pays at `resource.url`.
+   * The 402 of a call behind the address, which a client pays at `resource.url`.
    *
-   * @param below path and query behind the address, as they were asked for; empty where there are none
+   * @param below path and query behind the address, as they were sent
    */
-  because(version: 1 | 2, reason: string, receipt: readonly string[], below: string): Reply
+  at(version: 1 | 2, below: string): Reply
   /** While it is found out what can be paid: the answers are worth waiting for. */
   readonly looking?: Promise<unknown> | undefined
 }
@@ -41,6 +42,8 @@ export interface ChallengeMaking<S> {
   /** Asked again for what is rarely answered: nothing of it is kept. */
   describe(sold: S, offers: readonly Offer[]): Described
   readonly legacyBody: boolean
+  /** Whether the form of x402 v1 is answered; otherwise a request for it gets that of v2. */
+  readonly acceptV1: boolean
   /** Those whose answers are kept whole. */
   readonly lately: AskedLately
 }
@@ -100,27 +103,47 @@ class Made<S extends Pick<Priced, 'price'>> implements Challenges {
     const kept = this.#making.lately.ask(this.#number)
     if (kept !== null && kept.v2 !== null) return kept.v2
     const base64 = OFFER_BASE64 + btoa(this.#resource + this.#accepts) + this.#rest.base64
-    const reply = this.#reply(this.#offer, base64, [])
+    const reply = this.#reply(this.#offer, base64)
     if (kept !== null) kept.v2 = reply
     return reply
   }
 
   get v1(): Reply {
+    if (!this.#making.acceptV1) return this.v2
     const kept = this.#making.lately.ask(this.#number)
     if (kept !== null && kept.v1 !== null) return kept.v1
-    const reply = this.because(1, 'payment_required', [], '')
+    const reply = reply402(bytesOf(this.#v1Form('payment_required', '')))
     if (kept !== null) kept.v1 = reply
     return reply
   }
 
-  because(version: 1 | 2, error: string, receipt: readonly string[], below: string): Reply {
-    if (version === 1) {
-      const { resource } = this.#making.describe(this.#sold, this.#offers)
-      const asked = { ...resource, url: resource.url + below }
-      return reply402(bytesOf(v1Form(error, this.#offers, asked)), receipt)
-    }
-    const text = `{"x402Version":2,"error":${bytesOf(error)},"resource":${this.#offerOf(below)}`
-    return this.#reply(text, btoa(text), receipt)
+  at(version: 1 | 2, below: string): Reply {
+    if (this.#isV1(version)) return reply402(bytesOf(this.#v1Form('payment_required', below)))
+    const text = `{"x402Version":2,"error":"payment_required","resource":${this.#offerOf(below)}`
+    return this.#reply(text, btoa(text))
+  }
+
+  get network(): NetworkId | undefined {
+    return this.#offers[0]?.terms.network
+  }
+
+  refused(version: 1 | 2, envelope: ErrorEnvelope, below: string): Reply {
+    const { code, message, requestId, reason = code } = envelope.error
+    if (this.#isV1(version))
+      return reply402(bytesOf({ ...this.#v1Form(reason, below), code, message, requestId }))
+    const offer = `"resource":${this.#offerOf(below)}`
+    const header = `{"x402Version":2,"error":${bytesOf(reason)},${offer}`
+    const body = `${bytesOf({ ...envelope, x402Version: 2 }).slice(0, -1)},${offer}`
+    return reply402(body, btoa(header))
+  }
+
+  #isV1(version: 1 | 2): boolean {
+    return version === 1 && this.#making.acceptV1
+  }
+
+  #v1Form(error: string, below: string): object {
+    const { resource } = this.#making.describe(this.#sold, this.#offers)
+    return v1Form(error, this.#offers, { ...resource, url: resource.url + below })
   }
 
   /**
@@ -143,10 +166,9 @@ class Made<S extends Pick<Priced, 'price'>> implements Challenges {
     return resource + this.#accepts + rest
   }
 
-  #reply(offer: string, base64: string, receipt: readonly string[]): Reply {
+  #reply(offer: string, base64: string): Reply {
     const { legacyBody } = this.#making
-    const body = legacyBody ? bytesOf(legacyForm(this.#sold, this.#offers)) : offer
-    return reply402(body, ['PAYMENT-REQUIRED', base64, ...receipt])
+    return reply402(legacyBody ? bytesOf(legacyForm(this.#sold, this.#offers)) : offer, base64)
   }
 }
 
@@ -227,22 +249,22 @@ class SharedText {
 /** As JSON, a char a byte: node writes head and body in one piece (bench/challenge.ts). */
 const bytesOf = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString('latin1')
 
-/** @param headers whose values are base64: no character of them needs a look */
-function reply402(body: string, headers: readonly string[]): Reply {
-  const all = [
+/** @param offer the value of `PAYMENT-REQUIRED`, in base64; none in version 1 */
+function reply402(body: string, offer?: string): Reply {
+  const headers = [
     'Content-Type',
     'application/json; charset=utf-8',
     'Content-Length',
     String(body.length),
     'Cache-Control',
     'no-store',
-    ...headers,
   ]
-  return new PreparedReply(402, all, body)
+  if (offer !== undefined) headers.push('PAYMENT-REQUIRED', offer)
+  return new PreparedReply(402, headers, body)
 }
 
 /** x402 v1, section 5.1: entries with their own resource, networks by name. Networks without a v1 name are left out. */
-function v1Form(error: string, offers: readonly Offer[], resource: ResourceInfo): unknown {
+function v1Form(error: string, offers: readonly Offer[], resource: ResourceInfo): object {
   const accepts = offers.flatMap(({ terms }) => {
     const network = v1NameOf(terms.network)
     if (network === undefined) return []

@@ -1,6 +1,6 @@
 import { isSameAddress } from '../domain/address.ts'
 import { type Asset, builtInAssets } from '../domain/asset.ts'
-import { type ChainFamily, factsOf, familyOf, type NetworkId } from '../domain/network.ts'
+import { type ChainFamily, familyOf, type NetworkId, networkTitle } from '../domain/network.ts'
 import type { OfferTerms } from './offerTerms.ts'
 import { isObject, own } from './strictJson.ts'
 import { worthInUsd } from './worthInUsd.ts'
@@ -114,7 +114,7 @@ function candidateOf<P extends Payer>(
   if (buyer === undefined)
     return missing?.[family] ?? `no ${family === 'solana' ? 'Solana' : 'EVM'} account to pay from`
   if (buyer.networks?.has(network as string) === false)
-    return `no wallet for ${factsOf(network as string)?.title ?? network}`
+    return `no wallet for ${networkTitle(network as string)}`
   const asset = ofNetwork.find((a) => isSameAddress(family, own(entry, 'asset'), a.address))
   if (asset === undefined) return 'a token that is not known'
   const extra = own(entry, 'extra')

@@ -16,9 +16,9 @@ import type { PaymentPayload } from './types.ts'
 type Signed = Readonly<Record<string, unknown>>
 
 /**
- * A payment on a network, or in an asset, that this gateway does not take: no settler could check it. It may have bought
- * something while there was one. What was signed then stands in the books, and whoever brings the same again gets what that
- * payment has bought; the same as whoever knows a signature that a settler would check.
+ * A payment that no settler accepts: this gateway no longer takes its network or asset, or the signature no longer passes its
+ * check. The payment may have been claimed while it passed, and may have bought something. The ledger keeps what was signed,
+ * and a caller with the same signature gets what that payment has bought, as with a signature that a settler would check.
  *
  * @param unclaimable what everybody else hears
  */

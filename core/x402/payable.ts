@@ -1,4 +1,6 @@
+import type { NetworkId } from '../domain/network.ts'
 import { TollgateError } from '../errors/error.ts'
+import type { ErrorEnvelope } from '../http/errorReply.ts'
 import type { Reply } from '../plugin/reply.ts'
 import type { Challenges } from './challenge.ts'
 import type { Offer } from './offers.ts'
@@ -48,8 +50,16 @@ class Payable implements Challenges {
     return this.#current().v1
   }
 
-  because(version: 1 | 2, reason: string, receipt: readonly string[], below: string): Reply {
-    return this.#current().because(version, reason, receipt, below)
+  at(version: 1 | 2, below: string): Reply {
+    return this.#current().at(version, below)
+  }
+
+  get network(): NetworkId | undefined {
+    return (this.#offers.find(isPayable) ?? this.#offers[0])?.terms.network
+  }
+
+  refused(version: 1 | 2, envelope: ErrorEnvelope, below: string): Reply | undefined {
+    return this.#offers.some(isPayable) ? this.#current().refused(version, envelope, below) : undefined
   }
 
   get looking(): Promise<unknown> | undefined {
@@ -59,8 +69,7 @@ class Payable implements Challenges {
 
   #current(): Challenges {
     let payable = 0
-    for (let i = 0; i < this.#offers.length; i++)
-      if (this.#offers[i]!.payee?.fault === undefined) payable |= 1 << i
+    for (let i = 0; i < this.#offers.length; i++) if (isPayable(this.#offers[i]!)) payable |= 1 << i
     if (payable === 0)
       throw unpayable(this.#offers.find(({ payee }) => payee)?.payee?.fault ?? this.#notOffered()[0])
     if (this.#made === undefined || this.#payable !== payable || !this.#areExtrasKept()) {
@@ -77,6 +86,8 @@ class Payable implements Challenges {
     return true
   }
 }
+
+const isPayable = ({ payee }: Offer): boolean => payee?.fault === undefined
 
 const extraOf = ({ settler, terms }: Offer) => settler.offerExtra(terms.payTo)
 

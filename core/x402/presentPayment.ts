@@ -38,17 +38,20 @@ export function presentPayment(
   const bare = version === 1 && acceptV1 ? readBareTransaction(header) : undefined
   if (bare !== undefined) return presentBare(taken, header, bare)
   const read = readPayment(header)
-  if (!read.ok) throw refuse('invalid_payload', read.message)
+  if (!read.ok) {
+    throw new TollgateError('invalid_payment', read.message, { reason: 'invalid_payload', isUnread: true })
+  }
   if (read.payment.x402Version === 1 && !acceptV1) {
-    throw refuse('invalid_x402_version', 'Expected a payment of x402 version 2, got version 1.')
+    const refusal = refuse('invalid_x402_version', 'Expected a payment of x402 version 2, got version 1.')
+    return presentFormer(payments, [read.payment], refusal)
   }
   const offer = select(offers, read.payment)
   if (offer === undefined) return presentFormer(payments, [read.payment], notTaken(offers))
   const fault = resourceFault(read.resourceUrl, taken)
   const checked = offer.settler.check(read.payment, offer.terms)
   return checked instanceof Promise
-    ? checked.then((late) => accept(read.payment, offer, late, fault))
-    : accept(read.payment, offer, checked, fault)
+    ? checked.then((late) => accept(payments, read.payment, offer, late, fault))
+    : accept(payments, read.payment, offer, checked, fault)
 }
 
 /**
@@ -77,7 +80,7 @@ async function presentBare(
   transaction: string,
   { feePayer, isSelfPaid }: BareTransaction,
 ): Promise<PresentedPayment> {
-  let refused: Parameters<typeof accept> | undefined
+  let refused: [PaymentPayload, Offer, Checked] | undefined
   for (const listed of offers) {
     const { scheme, network, extra } = listed.terms
     if (familyOf(network) !== 'solana') continue
@@ -87,10 +90,10 @@ async function presentBare(
     const payment: PaymentPayload = { x402Version: 1, scheme, network, payload: { transaction } }
     const checked = await offer.settler.check(payment, offer.terms)
     // Of the offers only one is of the transaction's token.
-    if (checked.ok || checked.identity !== undefined) return accept(payment, offer, checked)
+    if (checked.ok || checked.identity !== undefined) return accept(payments, payment, offer, checked)
     refused ??= [payment, offer, checked]
   }
-  if (refused !== undefined) return accept(...refused)
+  if (refused !== undefined) return accept(payments, ...refused)
   const notSolana = 'This link is not paid on Solana; the payment is a Solana transaction.'
   return presentFormer(payments, barePayments(transaction), refuse('invalid_network', notSolana))
 }
@@ -110,29 +113,37 @@ async function presentFormer(
 
 /** @param fault why no new call can be bought by it, although its signature holds; a buyer who has bought one still gets it */
 function accept(
+  payments: Pick<Payments, 'find'>,
   payload: PaymentPayload,
   offer: Offer,
   checked: Checked,
   fault: TollgateError | null = null,
-): PresentedPayment {
+): PresentedPayment | Promise<PresentedPayment> {
   const { terms, settler, isClosed } = offer
   const { identity } = checked
   const found = (unclaimable: Error | null) => ({
     ...{ payload, terms, settler, identity: identity!, unclaimable },
   })
-  if (isClosed) {
-    const unclaimable = notOffered(settler.network)
-    if (identity === undefined) throw !checked.ok && checked.transient ? refusalOf(checked) : unclaimable
-    return found(unclaimable)
-  }
-  if (checked.ok) return found(fault)
-  if (identity === undefined) throw refusalOf(checked, { network: terms.network, ...payerOf(payload) })
-  return found(refusalOf(checked))
+  if (checked.ok) return found(isClosed ? notOffered(settler.network) : fault)
+  if (identity !== undefined) return found(isClosed ? notOffered(settler.network) : refusalOf(checked))
+  const refusal =
+    isClosed && !checked.transient
+      ? notOffered(settler.network)
+      : refusalOf(checked, { network: terms.network, ...payerOf(payload) })
+  if (checked.isUnread) throw refusal
+  // It may have been claimed while it passed: a contract wallet can withdraw a signature, and a facilitator calls a payment
+  // that it has settled invalid.
+  const named = { ...payload, accepted: { ...payload.accepted, asset: terms.asset } }
+  return presentFormer(payments, payload.x402Version === 1 ? [named, payload] : [named], refusal)
 }
 
 const notOffered = (network: NetworkId) => {
   const where = familyOf(network) === 'solana' ? `Solana (${network})` : network
-  return refuse('invalid_network', `This link is not paid on ${where}: see the accepts of its 402.`)
+  return new TollgateError(
+    'invalid_payment',
+    `This link is not paid on ${where}: see the accepts of its 402.`,
+    { reason: 'invalid_network', receipt: { network } },
+  )
 }
 
 /** What the payment says it accepted only selects an entry; every term is taken from the link. */
@@ -158,18 +169,18 @@ function notTaken(offers: readonly Offer[]): TollgateError {
 const refuse = (reason: string, message: string) => new TollgateError('invalid_payment', message, { reason })
 
 /**
- * A refusal as an error: our own or the chain's trouble is 503, the payment's is 400.
+ * A refusal as an error: a fault of the gateway's or of the chain is 503, the payment's own is `invalid_payment`.
  *
  * @param receipt what is known of a payment that is not on the exchange
  */
 export function refusalOf(
-  { reason, message, transient }: Refusal,
+  { reason, message, transient, isUnread }: Refusal,
   receipt?: TollgateErrorOptions['receipt'],
 ): TollgateError {
   const options = { reason, ...(receipt !== undefined && { receipt }) }
   return transient
     ? new TollgateError('settlement_unavailable', message, { ...options, retryAfterSeconds: 5 })
-    : new TollgateError('invalid_payment', message, options)
+    : new TollgateError('invalid_payment', message, { ...options, ...(isUnread && { isUnread }) })
 }
 
 /** Who an EVM payment says it is from, although its signature was not found to hold: as the public facilitators do. */

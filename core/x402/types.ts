@@ -45,7 +45,6 @@ export interface SettleResponse {
   readonly success: boolean
   /** Empty where nothing is known to be sent. */
   readonly transaction: string
-  /** Empty where a refused payment could not be read. */
   readonly network: string
   readonly payer?: string
   readonly amount?: string

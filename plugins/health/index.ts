@@ -4,6 +4,7 @@ import { TollgateError } from '../../core/errors/error.ts'
 import { TrafficCounts } from '../../core/figures/trafficCounts.ts'
 import { type ProbeReport, probe } from '../../core/health/probe.ts'
 import { callerOf } from '../../core/http/callerAddress.ts'
+import { createLoopMarks } from '../../core/http/loopMark.ts'
 import { type Exchange, gatewayPlugin, type RouteHooks } from '../../core/plugin/gateway.ts'
 import type { DueCheck } from '../../core/ports/store/healthChecks.ts'
 import { CallNotes, LinkCalls } from './callNotes.ts'
@@ -38,6 +39,7 @@ export default gatewayPlugin({
   setup(options, { ports, slot }) {
     const { probeIntervalMs: intervalMs, probeTimeoutMs: timeoutMs, confirmMs } = options
     const { figures, healthChecks, egress, sealer, service, clock, log, jobLine } = ports
+    const loopMarks = createLoopMarks(service.publicUrl, sealer)
     const counted = slot('health/counted')
     const notes = new CallNotes(jobLine)
     const counts = new TrafficCounts(figures, log)
@@ -94,7 +96,7 @@ export default gatewayPlugin({
 
     function ask({ linkId, url, upstreamHeadersSealed: sealed }: Asked): Promise<ProbeReport> {
       const headers = sealed === null ? {} : JSON.parse(sealer.open(sealed, linkId))
-      return probe(egress, { url, publicUrl: service.publicUrl, timeoutMs, headers })
+      return probe(egress, { url, loopMark: loopMarks.ofLink(linkId), timeoutMs, headers })
     }
 
     async function askAndNote(link: Link): Promise<ProbeReport> {

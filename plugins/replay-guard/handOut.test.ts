@@ -214,6 +214,16 @@ t.test('before a payment is sent to the chain, whoever has it is its buyer, from
   t.equal((await fetch(link.url, from('198.51.100.9'))).status, 409, 'and later on anybody may have it')
 })
 
+t.test('a buyer who repeats a call without its Idempotency-Key hears that the key is needed', async (t) => {
+  const { link } = await start(t, 'after')
+  const key = { 'idempotency-key': 'the-key-of-the-call' }
+  await fetch(link.url, { headers: { ...headers, ...key } })
+  const keyless = await fetch(link.url, { headers })
+  t.equal(keyless.status, 409)
+  t.match(await keyless.text(), /only with the Idempotency-Key that came with the call/)
+  t.equal((await fetch(link.url, { headers: { ...headers, ...key } })).status, 200)
+})
+
 t.test(
   'a buyer whose repeat alone has an Idempotency-Key is known by the address of the first call',
   async (t) => {

@@ -1,9 +1,8 @@
-import { randomUUID } from 'node:crypto'
 import type { Link } from '../../core/domain/link.ts'
 import type { PaymentRecord, StoredAnswer } from '../../core/domain/payment.ts'
 import type { Fate, HandedOut, PaidCall, PaidFor } from '../../core/payments/payments.ts'
 import { createPurchaseNotes } from '../../core/payments/purchase.ts'
-import { boughtByAnother, inUse, wasDelivered } from '../../core/payments/refusals.ts'
+import { boughtByAnother, inUse, notCompared, wasDelivered } from '../../core/payments/refusals.ts'
 import {
   type Exchange,
   gatewayPlugin,
@@ -17,10 +16,12 @@ import { options } from './options.ts'
 import { judgeRepeat, linkOfRepeat, noMemory, notInTime, storedReceipt, storedReply } from './repeat.ts'
 import {
   boughtBy,
+  boughtByLong,
   callerMark,
   createRunning,
   isSameCaller,
   join,
+  mayBeSameCall,
   requestHash,
   runningOf,
   sharedOf,
@@ -73,7 +74,7 @@ export default gatewayPlugin({
         linkId: x.link.id,
         sessionId: null,
         storeId: x.link.storeId,
-        requestHash: hash === null ? `stream:${randomUUID()}` : boughtBy(hash, mark),
+        requestHash: hash === null ? boughtByLong() : boughtBy(hash, mark),
         settlesFirst: x.link.settle === 'before',
       }
       let seen: PaymentRecord | undefined
@@ -84,7 +85,8 @@ export default gatewayPlugin({
         if (x.door.isClosed) return handled
         const first = running[key]
         if (first !== undefined) {
-          if ((await linkOfRepeat(x, first, hash, links)) === undefined) throw inUse(first.paid)
+          if ((await linkOfRepeat(x, first, hash, links)) === undefined)
+            throw mayBeSameCall(first.requestHash, hash) ? notCompared(first.paid) : inUse(first.paid)
           isBuyers ||= !first.paid.mayBeCharged || isSameCaller(first.requestHash, mark, x, sealer)
           if (!isBuyers) throw boughtByAnother(first.paid)
           const joined = await join(first, x, leftMs(joinTimeoutMs))
@@ -106,7 +108,8 @@ export default gatewayPlugin({
         }
         const link = await linkOfRepeat(x, seen, hash, links)
         isBuyers ||= seen.state === 'claimed' || isSameCaller(seen.requestHash, mark, x, sealer)
-        const way = judgeRepeat(seen, link, isBuyers, rules)
+        const mayBeSame = mayBeSameCall(seen.requestHash, hash)
+        const way = judgeRepeat(seen, link, isBuyers, rules, mayBeSame)
         if (way === 'stored') return stored(x, seen, link!)
         if (way === 'resume' && (await resume(x, seen, call))) return
         // Whoever was faster to take it up has it under way, or owes it again soon.

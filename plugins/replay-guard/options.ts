@@ -32,7 +32,7 @@ export const options = {
       enum: ['buyer', 'anywhere'],
       default: 'buyer',
       description:
-        'Who gets an answer again once its payment may be on chain, where anybody can read it. `buyer`: the network address (IPv6: the /64) that sent the call first, or whoever sends the `Idempotency-Key` (16 characters or more) that came with it. `anywhere`: whoever sends the same payment and the same call.',
+        'Who gets an answer again once its payment may be on chain, where anybody can read it. `buyer`: a caller with the `Idempotency-Key` (16 characters or more) that came with the call or, where none came, the network address (IPv6: the /64) that sent the call first. `anywhere`: whoever sends the same payment and the same call.',
     },
   },
 } as const satisfies OptionsSchema

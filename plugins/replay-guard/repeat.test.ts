@@ -96,8 +96,8 @@ const situations: Record<string, Situation> = {
   'failed for good': {
     state: 'failed_final',
     reason: 'transaction_failed',
-    same: { status: 400, code: 'invalid_payment', reason: 'transaction_failed', mayPay: true },
-    other: { status: 400, code: 'invalid_payment', says: /nothing was charged/i, mayPay: true },
+    same: { status: 402, code: 'invalid_payment', reason: 'transaction_failed', mayPay: true },
+    other: { status: 402, code: 'invalid_payment', says: /nothing was charged/i, mayPay: true },
   },
   'settled, its answer kept and never handed out': {
     ...{ state: 'settled', same: served, other: bought, stranger: elsewhere },
@@ -439,6 +439,8 @@ for (const [what, settlers] of [
       const response = await fetch(elsewhere.url + own[settle].path, { headers })
       return { status: response.status, body: JSON.parse(await response.text()) }
     }
+    // There is no other offer where nothing can be paid.
+    const refused = (await fetch(elsewhere.url + own.after.path)).status === 402 ? 402 : 400
     for (const [name, situation] of chargedOrSent) {
       const nonce = `0x${randomBytes(32).toString('hex')}`
       await bring(nonce, situation, own, {
@@ -454,11 +456,11 @@ for (const [what, settlers] of [
       const stranger = await call(signed(2, nonce, '0xbb'))
       t.match(
         stranger,
-        { status: 400, body: { error: { reason: 'invalid_network' } } },
+        { status: refused, body: { error: { reason: 'invalid_network' } } },
         `${name}: a stranger`,
       )
     }
-    t.match(await call(signed(2, `0x${'0'.repeat(64)}`, '0xaa')), { status: 400 })
-    t.match(await call({ ...signed(2, '', ''), payload: { authorization: null } }), { status: 400 })
+    t.match(await call(signed(2, `0x${'0'.repeat(64)}`, '0xaa')), { status: refused })
+    t.match(await call({ ...signed(2, '', ''), payload: { authorization: null } }), { status: refused })
   })
 }

@@ -8,6 +8,7 @@ import {
   boughtByAnother,
   failedForGood,
   hasBought,
+  notCompared,
   notKept,
   refundOwed,
   stillPending,
@@ -44,6 +45,7 @@ export type RepeatWay =
  *
  * @param link whose call it is, by {@link linkOfRepeat}; undefined for another call
  * @param isBuyers false where it may come from a stranger: what is on chain can be copied from there
+ * @param mayBeSame the bodies of both are too long to be compared
  * @throws what the caller hears when there is nothing to wait for and nothing to get
  */
 export function judgeRepeat(
@@ -51,8 +53,10 @@ export function judgeRepeat(
   link: Link | undefined,
   isBuyers: boolean,
   rules: RepeatRules,
+  mayBeSame = false,
 ): RepeatWay {
   const isSame = link !== undefined
+  const otherCall = () => (mayBeSame ? notCompared(record) : hasBought(record))
   switch (record.state) {
     case 'rejected':
       return 'claim'
@@ -60,6 +64,7 @@ export function judgeRepeat(
     case 'settling':
     case 'pending':
     case 'reorged':
+      if (mayBeSame) throw notCompared(record)
       return waiting(record, isSame)
     case 'failed_final':
       throw failedForGood(record)
@@ -68,9 +73,9 @@ export function judgeRepeat(
       if (isSame && !isBuyers) throw boughtByAnother(record)
       if (!record.hasAnswer) return 'wait'
       if (isSame) return 'stored'
-      throw hasBought(record)
+      throw otherCall()
     case 'delivered':
-      if (!isSame) throw hasBought(record)
+      if (!isSame) throw otherCall()
       if (!isBuyers) throw boughtByAnother(record)
       // What the buyer paid for and never got stays for as long as it is kept; a second helping is for retries only.
       if (!record.hasAnswer || !isRecent(record, rules)) throw wasDelivered(record)

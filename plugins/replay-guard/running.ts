@@ -1,4 +1,4 @@
-import { createHash, hash } from 'node:crypto'
+import { createHash, hash, randomUUID } from 'node:crypto'
 import { callerOf } from '../../core/http/callerAddress.ts'
 import { paidReply } from '../../core/payments/paidReply.ts'
 import type { PaidCall, Payments } from '../../core/payments/payments.ts'
@@ -163,6 +163,15 @@ export const boughtBy = (hash: string, mark: string | null): string =>
 /** Whether a call is the one that was kept by {@link boughtBy}, whoever makes it. @param hash null: it can't be said, so it is not */
 export const isSameCall = (kept: string, hash: string | null): boolean =>
   hash !== null && kept.startsWith(hash)
+
+const LONG = 'stream:'
+
+/** What is kept of a call whose body is too long to be compared. */
+export const boughtByLong = (): string => LONG + randomUUID()
+
+/** Whether a call may be the one that was kept by {@link boughtByLong}. @param hash of this call; null where its body is too long as well */
+export const mayBeSameCall = (kept: string, hash: string | null): boolean =>
+  hash === null && kept.startsWith(LONG)
 
 /**
  * Whether it comes from who made it first, as far as that was noted. Who sends a key only when he repeats is known by the address.

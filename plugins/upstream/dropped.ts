@@ -129,6 +129,9 @@ const originWords = [
   'x-reproxy-url',
   'x-sendfile',
   'x-sendfile2',
+  // Words by which a server in front of the gateway empties its cache, of other sellers' answers as well.
+  'x-litespeed-purge',
+  'x-litespeed-purge2',
 ]
 
 /**

@@ -41,7 +41,14 @@ export class OutOfMemory extends UpstreamBusy {}
  * API did itself counts there, or buyers could get a link suspended. The message never says what stands behind the link.
  */
 export function upstreamFailure(x: Exchange, error: Error, egress: Pick<Egress, 'failureOf'>): TollgateError {
-  if (isTollgateError(error)) return error
+  if (isTollgateError(error)) {
+    // The one that a body without a stated length ends with, while it goes to the seller.
+    if (error.code !== 'payload_too_large' || x.settlement === null) return error
+    return new TollgateError(error.code, `${error.message} ${chargeOf(x)}`, {
+      cause: error,
+      ...purchaseOf(x),
+    })
+  }
   if (error instanceof UpstreamBusy || error instanceof LeftUnasked) {
     // Charged: the seller was not asked, and is when the call is repeated.
     const what =

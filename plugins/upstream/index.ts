@@ -1,6 +1,6 @@
 import type { ServedLink } from '../../core/domain/link.ts'
 import { TollgateError } from '../../core/errors/error.ts'
-import { loopMark } from '../../core/http/loopMark.ts'
+import { createLoopMarks } from '../../core/http/loopMark.ts'
 import { type Exchange, gatewayPlugin, type Reply, type RouteHooks } from '../../core/plugin/gateway.ts'
 import type { HeldAnswer } from '../../core/ports/answerMemory.ts'
 import { createCalls, type Way } from './call.ts'
@@ -38,14 +38,13 @@ export default gatewayPlugin({
     const [reserved, held] = [slot('upstream/place'), slot('upstream/held')]
     const calls = createCalls({ limits, egress, memory, reserved, held })
     const origins = originsOf(egress)
-    const mark = loopMark(service.publicUrl)
-    // Most links have none of their own: one list for all of them.
-    const onlyMark = addedHeaders(mark, {})
+    const loopMarks = createLoopMarks(service.publicUrl, sealer)
 
     function wayOf(link: ServedLink): Way {
       const target = targetOf(link.url)
       const sealed = link.upstreamHeadersSealed
-      const added = sealed === null ? onlyMark : addedHeaders(mark, JSON.parse(sealer.open(sealed, link.id)))
+      const own = sealed === null ? {} : JSON.parse(sealer.open(sealed, link.id))
+      const added = addedHeaders(loopMarks.ofLink(link.id), own)
       return { target, added, ...origins.link(target.origin, link.storeId) }
     }
 

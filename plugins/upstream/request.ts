@@ -43,7 +43,7 @@ export function pathOf(target: Target, subPath: string, query: string): string {
   return query.length > 1 ? `${path}?${target.baseQuery}&${query.slice(1)}` : `${path}?${target.baseQuery}`
 }
 
-/** What is added to every request of a link: the gateway's mark, and the seller's own credential, opened once per link version. */
+/** What is added to every request of a link: the link's mark, and the seller's own credential, opened once per link version. */
 export interface AddedHeaders {
   /** Flat. */
   readonly list: readonly string[]
@@ -51,11 +51,14 @@ export interface AddedHeaders {
   readonly names: ReadonlySet<string>
 }
 
-/** @param mark see {@link loopMark} */
+/** Of most links, one for all of them. */
+const noNames: ReadonlySet<string> = new Set()
+
+/** @param mark see {@link LoopMarks} */
 export function addedHeaders(mark: string, headers: Readonly<Record<string, string>>): AddedHeaders {
   const entries = Object.entries(headers)
   const list = [LOOP_HEADER, mark, ...entries.flat()]
-  return { list, names: new Set(entries.map(([name]) => alike(name))) }
+  return { list, names: entries.length === 0 ? noNames : new Set(entries.map(([name]) => alike(name))) }
 }
 
 /**

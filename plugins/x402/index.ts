@@ -63,6 +63,7 @@ export default gatewayPlugin({
         return { resource, extensions: extensionsOf(link, resource, offers) }
       },
       legacyBody,
+      acceptV1,
       lately: new AskedLately(),
     }
 

@@ -1,7 +1,7 @@
 import type { StoredAnswer } from '../../core/domain/payment.ts'
 import { isTollgateError } from '../../core/errors/error.ts'
 import type { Payments } from '../../core/payments/payments.ts'
-import { settlementPending } from '../../core/payments/refusals.ts'
+import { failedForGood, settlementPending } from '../../core/payments/refusals.ts'
 import type { Exchange } from '../../core/plugin/exchange.ts'
 import { handled, type Reply, type RouteHooks } from '../../core/plugin/gateway.ts'
 import type { OwnSlot } from '../../core/plugin/slots.ts'
@@ -24,20 +24,20 @@ export interface Selling {
 export class Sold implements RouteHooks {
   readonly #selling: Selling
   readonly #offers: readonly Offer[]
-  readonly #challenges: Challenges
+  readonly offer: Challenges
 
   /** @param offers those too that do not stand in the 402 any more */
   constructor(selling: Selling, offers: readonly Offer[], challenges: Challenges) {
     this.#selling = selling
     this.#offers = offers
-    this.#challenges = challenges
+    this.offer = challenges
   }
 
   pay(x: Exchange) {
     const { payments, acceptV1, publicUrl } = this.#selling
     return pay(x, {
       offers: this.#offers,
-      challenges: this.#challenges,
+      challenges: this.offer,
       payments,
       acceptV1,
       publicUrl,
@@ -50,7 +50,7 @@ export class Sold implements RouteHooks {
   }
 
   settle(x: Exchange) {
-    return settle(x, this.#selling.payments, this.#challenges)
+    return settle(x, this.#selling.payments)
   }
 }
 
@@ -79,14 +79,10 @@ function pay(x: Exchange, sale: Sale): Reply | void | Promise<Reply | void> {
   x.payment = presented
 }
 
-function unpaid(x: Exchange, { challenges, acceptV1 }: Sale): Reply {
-  const version = x.x402Version === 1 && acceptV1 ? 1 : 2
-  if (x.subPath !== '' || x.query !== '') return challenges.because(version, 'payment_required', [], below(x))
-  return version === 1 ? challenges.v1 : challenges.v2
+function unpaid({ x402Version, subPath, query }: Exchange, { challenges }: Sale): Reply {
+  if (subPath !== '' || query !== '') return challenges.at(x402Version, subPath + query)
+  return x402Version === 1 ? challenges.v1 : challenges.v2
 }
-
-/** What the call's address has behind its link's. */
-const below = ({ subPath, query }: Exchange) => subPath + query
 
 /**
  * The pay phase where no link is any more: whoever has paid for a call of one that was there gets what is owed to him, and
@@ -112,27 +108,11 @@ async function verify(x: Exchange, { payments, payersDoing }: Selling): Promise<
 }
 
 /** The settle phase: charges the price, and says what a settlement that did not go through means for the buyer. */
-async function settle(x: Exchange, payments: Payments, challenges: Challenges): Promise<Reply | undefined> {
+async function settle(x: Exchange, payments: Payments): Promise<Reply | undefined> {
   if (x.settlement !== null) return
   // The seller has not been asked: a buyer who hung up keeps the payment.
   if (x.link.settle === 'before' && x.door.isClosed) return handled
   const { payload, identity } = x.payment!
-  const version = payload.x402Version
-  const receipt = (success: boolean, transaction: string, amountAtomic: bigint, errorReason?: string) =>
-    receiptHeaders(version, {
-      ...{ success, transaction, network: identity.network, payer: identity.payer },
-      amount: amountAtomic.toString(),
-      ...(errorReason !== undefined && { errorReason }),
-    })
-  const unpaid = (reason: string, transaction: string) => {
-    x.errorCode = reason
-    return challenges.because(
-      version,
-      reason,
-      receipt(false, transaction, identity.amountAtomic, reason),
-      below(x),
-    )
-  }
   const sinceMs = performance.now()
   const end = await payments.settle(x.claim!, answerToKeep(x)).finally(() => {
     x.settleMs = performance.now() - sinceMs
@@ -140,7 +120,9 @@ async function settle(x: Exchange, payments: Payments, challenges: Challenges): 
   switch (end.status) {
     case 'settled': {
       const transaction = end.transaction ?? ''
-      x.settlement = { transaction, headers: receipt(true, transaction, end.chargedAtomic) }
+      const { network, payer } = identity
+      const receipt = { success: true, transaction, network, payer, amount: end.chargedAtomic.toString() }
+      x.settlement = { transaction, headers: receiptHeaders(payload.x402Version, receipt) }
       return
     }
     case 'pending':
@@ -151,10 +133,9 @@ async function settle(x: Exchange, payments: Payments, challenges: Challenges): 
         end.reason,
       )
     case 'failed':
-      return unpaid(end.reason, end.transaction)
+      throw failedForGood({ errorReason: end.reason }, end.transaction)
     case 'rejected':
-      if (end.transient) throw refusalOf({ ok: false, ...end })
-      return unpaid(end.reason, '')
+      throw refusalOf({ ok: false, ...end })
   }
 }
 

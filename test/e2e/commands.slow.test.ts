@@ -105,6 +105,8 @@ t.test('a backup holds what was there when it was written, and restores it', asy
   t.match(first.lines[0], { username: 'kept', apiKey: /^tg_live_/ })
   const copy = join(dir, 'copy.db')
   t.equal((await tollgate('backup', copy, '--config', config)).code, 0)
+  const nowhere = await tollgate('backup', join(dir, 'gone', 'copy.db'), '--config', config)
+  t.match(nowhere, { code: 1, stderr: /Expected a folder for the backup at .*gone, found none/ })
   await tollgate('store', 'create', 'later', '--config', config)
   const refused = await tollgate('restore', copy, '--config', config)
   t.equal(refused.code, 2, 'not over a database without being told to')

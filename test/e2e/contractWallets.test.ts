@@ -90,7 +90,7 @@ t.test('a contract wallet buys a call by its owner’s signature (ERC-1271)', as
 
   const stranger = await present(`${url}?n=stranger`, await signFor(wallet, newOwner(), url, plain))
   t.match(stranger, {
-    status: 400,
+    status: 402,
     body: { error: { code: 'invalid_payment', reason: 'invalid_exact_evm_signature' } },
   })
   t.equal(await chain.balance(wallet), 980_000n)
@@ -105,7 +105,7 @@ t.test(
     const payment = await signFor(wallet, owner, url, undeployed(owner))
     const refused = await present(`${url}?n=undeployed`, payment)
     t.match(refused, {
-      status: 400,
+      status: 402,
       body: {
         error: { code: 'invalid_payment', reason: 'eip6492_factory_not_allowed', message: /factor/i },
       },

@@ -241,6 +241,15 @@ t.test('calling a paid link: 402, then the answer with its purchase', async (t) 
     status: 400,
     body: { error: { code: 'invalid_payment' } },
   })
+  const cheap = await buyer.sign(paidUrl, undefined, { amount: '1' })
+  t.match(await present(paidUrl, cheap), {
+    status: 402,
+    body: {
+      success: false,
+      error: { code: 'invalid_payment', reason: /value_mismatch/ },
+      accepts: [{ amount: String }],
+    },
+  })
   api.answerWith(answerStatus(503))
   const failed = await present(`${paidUrl}?n=1`, await buyer.sign(`${paidUrl}?n=1`))
   api.answerWith(answerWell)

@@ -3,7 +3,7 @@ import { request } from 'node:http'
 import { text } from 'node:stream/consumers'
 import t from 'tap'
 import { decodeFunctionData, type Hex, parseAbi } from 'viem'
-import { newBuyer, present } from './helpers/buyers.ts'
+import { newBuyer, present, read } from './helpers/buyers.ts'
 import { startProduct } from './helpers/product.ts'
 
 const settlingCalls = parseAbi([
@@ -147,13 +147,37 @@ for (const chain of chains.both) {
   })
 
   t.test(
+    `an unmodified client without the money signs once, and gets the reason with a fresh offer on ${chain.name}`,
+    async (t) => {
+      const { fetch } = globalThis
+      let asked = 0
+      globalThis.fetch = (...args) => {
+        asked++
+        return fetch(...args)
+      }
+      const poor = await newBuyer(chains, chain, 1n).finally(() => Object.assign(globalThis, { fetch }))
+      const before = await seen()
+      asked = 0
+      const refused = await read(await poor.fetchV2(`${a}?n=poor`))
+      t.match(refused, { status: 402, body: { error: { code: 'invalid_payment', message: /\S/ } } })
+      const { reason } = refused.body.error!
+      t.match(reason, /insufficient/)
+      t.match(refused.receipt, { success: false, errorReason: reason, network: chain.network })
+      const fresh = JSON.parse(atob(refused.headers.get('payment-required')!))
+      t.match(fresh, { error: reason, accepts: [{}, {}], resource: { url: `${a}?n=poor` } })
+      t.equal(asked, 2, 'without a payment, and with one')
+      t.strictSame(await since(before), { transfers: 0, purchases: 0, calls: 0, earned: 0n })
+    },
+  )
+
+  t.test(
     `a payment for less than the price of a dearer link is refused there on ${chain.name}`,
     async (t) => {
       const dear = await product.addLink(`dear-${chain.name}`, '0.02')
       const payment = await buyer.sign(`${a}?n=cheap`)
       const before = await seen()
       const refused = await present(`${dear}?n=cheap`, payment)
-      t.match(refused, { status: 400, body: { error: { code: 'invalid_payment', reason: String } } })
+      t.match(refused, { status: 402, body: { error: { code: 'invalid_payment', reason: String } } })
       t.strictSame(await since(before), { transfers: 0, purchases: 0, calls: 0, earned: 0n })
       t.equal((await present(`${a}?n=cheap`, payment)).status, 200, 'and still buys what it was signed for')
     },

@@ -89,7 +89,7 @@ for (const chain of chains.both) {
     payment.accepted.asset = chain.usdc
     const forged = Buffer.from(JSON.stringify(payment)).toString('base64')
     const refused = await present(`${url}?n=forged-${chain.name}`, forged)
-    t.match(refused, { status: 400, body: { error: { code: 'invalid_payment', reason: String } } })
+    t.match(refused, { status: 402, body: { error: { code: 'invalid_payment', reason: String } } })
     t.equal(await chain.balance(buyer.address, token), 1_000_000n)
   })
 }

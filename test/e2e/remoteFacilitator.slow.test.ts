@@ -62,7 +62,7 @@ for (const chain of chains.both) {
     const poor = await newBuyer(chains, chain, 9_999n)
     const target = `${url}?n=poor`
     const refused = await present(target, await poor.sign(target))
-    t.match(refused, { status: 400, body: { error: { code: 'invalid_payment', reason: /^[a-z0-9_]+$/ } } })
+    t.match(refused, { status: 402, body: { error: { code: 'invalid_payment', reason: /^[a-z0-9_]+$/ } } })
     t.equal(callsTo(target), 0)
   })
 

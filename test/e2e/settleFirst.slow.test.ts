@@ -164,7 +164,7 @@ for (const chain of chains.both) {
     t.equal((await present(`${url}?n=all`, all)).status, 200)
     const called = api.calls.length
     const refused = await present(`${url}?n=more`, more)
-    t.match(refused, { status: 400, body: { error: { code: 'invalid_payment', reason: /insufficient/ } } })
+    t.match(refused, { status: 402, body: { error: { code: 'invalid_payment', reason: /insufficient/ } } })
     t.equal(api.calls.length, called)
   })
 }

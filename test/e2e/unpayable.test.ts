@@ -65,7 +65,7 @@ t.test(
     const offer = await buyer.sign(known, undefined, { payTo: wallet })
     const refused = await present(link.fullUrl, offer)
     t.match(refused, {
-      status: 400,
+      status: 402,
       body: { error: { code: 'invalid_payment', message: /seller.*no account.*Make its/ } },
     })
 

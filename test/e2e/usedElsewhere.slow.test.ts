@@ -31,7 +31,7 @@ t.test('an authorization that anybody reads on chain is not held against whoever
   await sendFrom(chains.evm, `0x${'5e'.repeat(20)}`, to as Hex, data as Hex)
 
   for (let i = 0; i < 2 * maxFailuresPerPayer; i++)
-    t.equal((await present(`${url}?n=stranger-${i}`, elsewhere)).status, 400)
+    t.equal((await present(`${url}?n=stranger-${i}`, elsewhere)).status, 402)
 
   t.match(await present(bought, own), { status: 200 }, 'what it has bought is still its own')
   const next = `${url}?n=next`
@@ -45,9 +45,9 @@ t.test('a buyer whose failures are used up gets what it has bought before all th
   const own = await buyer.sign(bought)
   t.equal((await present(bought, own)).status, 200)
   for (let i = 0; i < maxFailuresPerPayer; i++)
-    t.equal((await present(`${url}?n=${i}`, await buyer.sign(`${url}?n=${i}`))).status, 400)
+    t.equal((await present(`${url}?n=${i}`, await buyer.sign(`${url}?n=${i}`))).status, 402)
   const last = `${url}?n=last`
   const refused = await present(last, await buyer.sign(last))
-  t.match(refused, { status: 400, body: { error: { reason: 'payer_failure_budget_exhausted' } } })
+  t.match(refused, { status: 402, body: { error: { reason: 'payer_failure_budget_exhausted' } } })
   t.match(await present(bought, own), { status: 200 })
 })

@@ -110,7 +110,7 @@ function identify(payment: PaymentPayload, terms: PaymentRequirements): Checked 
     typeof value !== 'string' ||
     !/^\d+$/.test(value)
   )
-    return bad('invalid_payload')
+    return { ...bad('invalid_payload'), isUnread: true }
   const key = createHash('sha256').update(`${terms.network}|${terms.asset}|${payer}|${nonce}`).digest('hex')
   const identity: PaymentIdentity = {
     key,

@@ -103,4 +103,4 @@ export async function judge(t: Pick<Test, 'teardown'>, world: World, load: Load)
 }
 
 const isExpired = ({ final, beganMs, endedMs }: PaidCall): boolean =>
-  final?.status === 400 && (final.body.error?.reason === TOO_OLD || endedMs! - beganMs > OLD_MS)
+  final?.status === 402 && (final.body.error?.reason === TOO_OLD || endedMs! - beganMs > OLD_MS)

@@ -14,6 +14,8 @@ export interface AuditLine {
   readonly hash: string
   /** Empty for an entry that was written while the vault was locked. */
   readonly mac: string
+  /** How far the other files of the vault had come; empty where the entry does not say. */
+  readonly files: string
   readonly entry: AuditEntry
 }
 
@@ -23,16 +25,18 @@ const LONGEST_TEXT = 256
 
 /**
  * An entry as a line: its fields, the hash over the previous hash and those bytes, and the hash's keyed code.
- * @param key undefined while the vault is locked.
+ * @param key undefined while the vault is locked
+ * @param files how far the other files of the vault have come; only with a key
  */
 export function writeLine(
   event: AuditEvent,
   place: { readonly seq: number; readonly prev: string; readonly timestamp: string },
   key: Uint8Array | undefined,
+  files?: string,
 ): { readonly line: Buffer; readonly entry: AuditEntry } {
   const { seq, prev, timestamp } = place
   const fields = { timestamp, ...textsOf(event) }
-  const body = JSON.stringify({ seq, prev, ...fields }).slice(0, -1)
+  const body = JSON.stringify({ seq, prev, ...fields, files }).slice(0, -1)
   const hash = hashOf(Buffer.from(body, 'utf8'))
   const mac = key === undefined ? '' : macOf(key, hash)
   const entry = { seq, ...fields, hash } as unknown as AuditEntry
@@ -47,8 +51,8 @@ export function readLine(bytes: Buffer): AuditLine | undefined {
   const [, body, seq, prev, hash, mac] = found as unknown as [string, string, string, string, string, string]
   const bodyBytes = Buffer.from(body, 'latin1')
   if (hashOf(bodyBytes) !== hash) return undefined
-  const { prev: _, ...fields } = JSON.parse(`${bodyBytes.toString('utf8')}}`)
-  return { seq: Number(seq), prev, hash, mac, entry: { ...fields, hash } as AuditEntry }
+  const { prev: _, files = '', ...fields } = JSON.parse(`${bodyBytes.toString('utf8')}}`)
+  return { seq: Number(seq), prev, hash, mac, files, entry: { ...fields, hash } as AuditEntry }
 }
 
 /** HMAC-SHA256 over an entry's hash, cut to 128 bits. */

@@ -14,7 +14,7 @@ import type {
 import { folderMode } from '../storage/disk/files.ts'
 import { Alarms, FillRate, logWarnings } from './alarms.ts'
 import { type AuditHead, readHead } from './auditHead.ts'
-import { firstHash, mayHappenLocked, writeLine } from './auditLine.ts'
+import { type AuditLine, firstHash, macOf, mayHappenLocked, writeLine } from './auditLine.ts'
 import type { AuditLimits } from './dropOld.ts'
 import { type FoundHead, KeptHead } from './keptHead.ts'
 import { KnownActs } from './knownActs.ts'
@@ -35,10 +35,12 @@ export interface AuditPlace {
   readonly clock: Clock
   /** Whether this process still has the vault's folder. Left out: it has. */
   readonly isOurs?: (() => boolean) | undefined
+  /** How far the other files of the vault have come, for each entry to keep. */
+  readonly files?: () => string | undefined
   /** True for a vault that is being made. Of every other one, a log without a head was tampered with. */
   readonly isNew?: boolean
   /**
-   * Told now and then, while unlocked, how far the log has come, to keep it where an older copy of the log does not reach:
+   * Told with each head, while unlocked, how far the log has come, to keep it where an older copy of the log does not reach:
    * {@link ChainedAuditLog.unlock} wants the last one back. A failure is its own to bear.
    */
   readonly remember?: (mark: AuditMark) => void
@@ -61,6 +63,10 @@ export class ChainedAuditLog implements AuditLog {
   readonly #head: KeptHead
   readonly #files: LogFiles
   #damage: string | undefined
+  /** The last entry that says how far the other files had come, of those that were there on opening. */
+  #lastOfFiles: AuditLine | undefined
+  /** The same of the entries of this process. */
+  #filesSaid: string | undefined
   /** Entries that were there on opening and that the head did not reach; looked at on the first unlocking. */
   #tail: readonly TailEntry[]
   /** The entries at the end that nobody vouches for yet. */
@@ -93,6 +99,7 @@ export class ChainedAuditLog implements AuditLog {
     const seq = Math.max(last.takenSeq, head.seq)
     const hash = seq === head.seq && head.seq > last.lastSeq ? head.hash : last.lastHash
     this.#tail = last.tail
+    this.#lastOfFiles = last.lastOfFiles
     const lastWithMac = last.tail.findLastIndex(({ mac }) => mac !== '')
     const run = last.tail.slice(lastWithMac + 1)
     if (run.length > 0) this.#openRun = { from: run[0]!.seq, to: run.at(-1)!.seq }
@@ -110,7 +117,7 @@ export class ChainedAuditLog implements AuditLog {
         failed: () => this.#noteWritable(false),
       },
     )
-    this.#head = new KeptHead(headFile, clock, () => this.#end.durable, remember, place.isOurs)
+    this.#head = new KeptHead(headFile, () => this.#end.durable, remember, place.isOurs)
     this.#files = new LogFiles({ folder, headFile, clock, limits }, this.#head, this.#end)
     this.#alarms.look()
   }
@@ -122,6 +129,13 @@ export class ChainedAuditLog implements AuditLog {
   /** The last entry on disk. */
   get last(): AuditMark {
     return this.#end.durable
+  }
+
+  /** What the last entry that was written with this key says of the other files; undefined where none says it. */
+  lastFiles(key: Uint8Array): string | undefined {
+    const line = this.#lastOfFiles
+    if (this.#filesSaid !== undefined) return this.#filesSaid
+    return line !== undefined && line.mac === macOf(key, line.hash) ? line.files : undefined
   }
 
   get warnings(): readonly AuditWarning[] {
@@ -151,7 +165,6 @@ export class ChainedAuditLog implements AuditLog {
     if (!isNew || found.read.kind !== 'missing') this.#check(key, found)
     this.#acts.read(this.#files.segments(), key)
     this.#head.write()
-    this.#head.remember()
     this.#alarms.look()
     setImmediate(() => void this.dropOld().catch(() => undefined))
   }
@@ -185,7 +198,6 @@ export class ChainedAuditLog implements AuditLog {
     await this.#sumUp(true)
     await this.#end.drain()
     this.#head.write()
-    this.#head.remember()
   }
 
   /** Writes the head and zeroes the key. */
@@ -205,7 +217,11 @@ export class ChainedAuditLog implements AuditLog {
     if (this.#head.key === undefined && !mayHappenLocked(event)) throw new VaultError('VAULT_LOCKED')
     const timestamp = new Date(this.#place.clock.now()).toISOString()
     const { key } = this.#head
-    const { entry, bytes, onDisk } = this.#end.append((at) => writeLine(event, { ...at, timestamp }, key))
+    const { entry, bytes, onDisk } = this.#end.append((at) => {
+      const files = key && this.#place.files?.()
+      this.#filesSaid = files ?? this.#filesSaid
+      return writeLine(event, { ...at, timestamp }, key, files)
+    })
     this.#openRun = key === undefined ? { from: this.#openRun?.from ?? entry.seq, to: entry.seq } : undefined
     this.#fillRate.note(bytes, this.#place.clock.now())
     await onDisk

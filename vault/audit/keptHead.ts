@@ -1,10 +1,8 @@
-import type { Clock } from '../../core/ports/clock.ts'
 import type { AuditMark } from '../ports/audit.ts'
 import { type AuditHead, type HeadRead, isHeadOurs, readHead, writeHead } from './auditHead.ts'
 
 /** How far the head may lag behind the log: entries of this time are on disk, and vouched for by their own codes alone. */
 const HEAD_LAG_MS = 250
-const REMEMBER_EVERY_MS = 60_000
 
 /** What was found beside the log when its key came. */
 export interface FoundHead {
@@ -17,7 +15,6 @@ export interface FoundHead {
 /** The head beside a log, kept up to date while there is a key for it, and what else remembers how far the log had come. */
 export class KeptHead {
   readonly #file: string
-  readonly #clock: Clock
   readonly #tell: ((mark: AuditMark) => void) | undefined
   readonly #durable: () => AuditMark
   readonly #isOurs: () => boolean
@@ -29,23 +26,20 @@ export class KeptHead {
   /** What was remembered last. */
   #anchor: AuditMark | undefined
   #firstVersion: AuditMark | undefined
-  #rememberedAtMs = 0
   #timer: NodeJS.Timeout | undefined
 
   /**
    * @param durable the last entry on disk
-   * @param tell told now and then how far the log has come
+   * @param tell told with each head how far the log has come
    * @param isOurs false once another process has the vault's folder, and writes the head
    */
   constructor(
     file: string,
-    clock: Clock,
     durable: () => AuditMark,
     tell: ((mark: AuditMark) => void) | undefined,
     isOurs: () => boolean = () => true,
   ) {
     this.#file = file
-    this.#clock = clock
     this.#durable = durable
     this.#tell = tell
     this.#isOurs = isOurs
@@ -111,19 +105,11 @@ export class KeptHead {
     try {
       writeHead(this.#file, this.#key, head)
       this.#written = head
-      if (this.#clock.now() - this.#rememberedAtMs >= REMEMBER_EVERY_MS) this.remember()
+      // Only what the head says, too: a head that is behind this is one from before.
+      this.#anchor = { seq: head.seq, hash: head.hash }
+      this.#tell?.(this.#anchor)
     } catch {
       // The log itself is on disk; a head that lags is caught up by the next one.
     }
-  }
-
-  /** Only what the head says, too: a head that is behind this is one from before. */
-  remember(): void {
-    if (this.#key === undefined || this.#written === undefined) return
-    this.#rememberedAtMs = this.#clock.now()
-    const { seq, hash } = this.#written
-    if (seq === this.#anchor?.seq) return
-    this.#anchor = { seq, hash }
-    this.#tell?.(this.#anchor)
   }
 }

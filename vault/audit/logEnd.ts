@@ -1,4 +1,4 @@
-import { closeSync, openSync, rmSync } from 'node:fs'
+import { closeSync, fsyncSync, openSync, rmSync } from 'node:fs'
 import type { AuditEntry, AuditMark } from '../ports/audit.ts'
 import { fileMode, flushFolder } from '../storage/disk/files.ts'
 import { GroupWriter, type WriteTarget } from '../storage/disk/groupWriter.ts'
@@ -42,7 +42,7 @@ export class LogEnd {
     const target =
       file === undefined
         ? this.#newSegment(seq + 1)
-        : { descriptor: openSync(file.name, 'r+', fileMode), offset: file.bytes }
+        : { descriptor: openFlushed(file.name), offset: file.bytes }
     this.#writer = new GroupWriter('the log', target, {
       isOurs: events.isOurs,
       redirect: (_batch, offset) => this.#redirect(offset),
@@ -125,4 +125,11 @@ export class LogEnd {
     }
     return { descriptor, offset: 0 }
   }
+}
+
+/** Its last entries count as written: a process that was killed may not have flushed them. */
+function openFlushed(file: string): number {
+  const descriptor = openSync(file, 'r+', fileMode)
+  fsyncSync(descriptor)
+  return descriptor
 }

@@ -3,7 +3,7 @@ import { basename } from 'node:path'
 import type { AuditMark } from '../ports/audit.ts'
 import { fileMode } from '../storage/disk/files.ts'
 import type { AuditHead } from './auditHead.ts'
-import { firstHash, macOf, mayHappenLocked, mayHaveComeLate, readLine } from './auditLine.ts'
+import { type AuditLine, firstHash, macOf, mayHappenLocked, mayHaveComeLate, readLine } from './auditLine.ts'
 import { type Segment, segmentsIn } from './segments.ts'
 
 export interface TailEntry extends AuditMark {
@@ -24,6 +24,8 @@ interface OpenedSegment {
   readonly takenSeq: number
   /** Bytes up to the end of that entry. */
   readonly bytes: number
+  /** The last entry that says how far the other files had come. */
+  readonly lastOfFiles: AuditLine | undefined
   /** The whole entries that the head does not reach: who wrote them is looked at when there is a key. */
   readonly tail: readonly TailEntry[]
   /** Set when something other than a torn end is wrong; the file is left as it is and the log goes on in another. */
@@ -44,6 +46,7 @@ function openSegment(segment: Segment, prevHash: string | undefined, head: Audit
   let at = 0
   let damage: string | undefined
   const tail: TailEntry[] = []
+  let lastOfFiles: AuditLine | undefined
   while (at < bytes.length) {
     const end = bytes.indexOf(10, at)
     if (end === -1) break
@@ -56,6 +59,7 @@ function openSegment(segment: Segment, prevHash: string | undefined, head: Audit
     }
     lastSeq = line.seq
     lastHash = line.hash
+    if (line.files !== '') lastOfFiles = line
     at = end + 1
     if (lastSeq === headSeq && lastHash !== head.hash) {
       damage = `entry ${lastSeq} in ${basename(segment.file)} is not the one that the head names`
@@ -75,7 +79,7 @@ function openSegment(segment: Segment, prevHash: string | undefined, head: Audit
     else cutTo(segment.file, at)
   }
   const takenSeq = damage === undefined ? lastSeq : Math.max(headSeq, lastSeq + linesFrom(bytes, at))
-  return { lastSeq, lastHash, takenSeq, bytes: at, tail, damage }
+  return { lastSeq, lastHash, takenSeq, bytes: at, lastOfFiles, tail, damage }
 }
 
 function linesFrom(bytes: Buffer, at: number): number {
@@ -122,6 +126,7 @@ export function openNewest(folder: string, head: AuditHead): OpenedLog {
     lastHash: hash,
     takenSeq: seq,
     bytes: 0,
+    lastOfFiles: undefined,
     tail: [],
     damage: undefined,
     file: undefined,

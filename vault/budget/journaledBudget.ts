@@ -47,6 +47,11 @@ export class JournaledBudget implements BudgetBook {
     this.#unresolved = new Set(this.#ledger.openIds())
   }
 
+  /** The journal's file while it is open. */
+  get log(): SealedLog | undefined {
+    return this.#log
+  }
+
   exportChanges(): Buffer[] {
     return this.#ledger.snapshot().map(encodeChange)
   }

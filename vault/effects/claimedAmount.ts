@@ -48,4 +48,10 @@ export function decimalText(amount: number | string): string {
   return `0.${'0'.repeat(Number(exponent) - 1)}${first}${rest}`
 }
 
+/** The same in its one spelling, by which two requests for the same amount are known: without zeros at its end. */
+export const plainAmount = (amount: number | string): string =>
+  decimalText(amount)
+    .replace(/(\.\d*?)0+$/, '$1')
+    .replace(/\.$/, '')
+
 const no = (message: string): ClaimedAmount => ({ ok: false, message })

@@ -169,7 +169,7 @@ export const vaultCodes = {
   OUTCOME_UNKNOWN: entry(
     504,
     false,
-    'The connection to the vault was lost after the request was sent; it may have been performed.',
+    'The request was sent and no answer came; it may have been performed.',
     'Look at /v1/vault/activity before you send it again.',
   ),
   UPSTREAM_TIMEOUT: entry(504, true, 'The API that was called did not answer in time.', 'Try again later.'),

@@ -15,6 +15,7 @@ import type { VaultClock } from '../ports/clock.ts'
 import type { VaultEgress } from '../ports/egress.ts'
 import type { Pairings } from '../ports/pairings.ts'
 import type { Vault } from '../ports/vault.ts'
+import { askedFields } from '../requests/request.ts'
 import type { PluginLimits } from '../sandbox/sandboxedPlugin.ts'
 import { createAgentsApi } from './api/agentsApi.ts'
 import { createApprovalsApi } from './api/approvalsApi.ts'
@@ -207,7 +208,7 @@ export async function createVaultApi(parts: VaultApiParts): Promise<VaultApi> {
       })
       if (idempotencyKey === undefined) return programs.run(x)
       const hash = createHash('sha256')
-        .update(JSON.stringify([operation, fields]))
+        .update(JSON.stringify([operation, askedFields(fields)]))
         .digest('hex')
       return idempotency.once({
         owner: callerId(caller),

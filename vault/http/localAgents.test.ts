@@ -96,6 +96,29 @@ t.test(
   },
 )
 
+t.test(
+  'what could be read in two ways is refused: other bytes than UTF-8, a key that no header keeps',
+  async (t) => {
+    const { vault, local } = await start(t, 'helper')
+    const scope = 'custom.note'
+    const notUtf8 = Buffer.from(JSON.stringify({ scope, value: 'caf\u00e9' }), 'latin1')
+    t.match(await call(local.url, '/v1/vault/write', { body: notUtf8 }), {
+      status: 400,
+      json: { error: { code: 'VALIDATION_ERROR', message: /UTF-8/ } },
+    })
+    for (const key of ['caf\u00e9', 'k'.repeat(1_025), 'a b', ''])
+      t.match(
+        await call(local.url, '/v1/vault/write', {
+          body: { scope, value: 'hi' },
+          headers: { 'idempotency-key': key },
+        }),
+        { status: 400, json: { error: { code: 'VALIDATION_ERROR', message: /Idempotency-Key/ } } },
+        key.slice(0, 4),
+      )
+    t.equal((await vault.asOwner('POST', '/v1/vault/read', { scope })).status, 404, 'nothing was stored')
+  },
+)
+
 t.test('a locked vault says so', async (t) => {
   const { vault, local } = await start(t, 'helper')
   await vault.asOwner('POST', '/v1/vault/lock', {})

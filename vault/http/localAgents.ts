@@ -11,6 +11,7 @@ import { hostsOf } from '../proxy/judgeCaller.ts'
 import { serveAgent } from '../proxy/serveAgent.ts'
 import { createDispatch } from './dispatch.ts'
 import { endStalled } from './incoming.ts'
+import { bodyText } from './readBody.ts'
 
 export interface LocalAgentsOptions {
   /** Loopback address to listen on. */
@@ -79,7 +80,7 @@ export async function startLocalAgents(
           method,
           target: path,
           headers,
-          body: body.toString('utf8'),
+          body: bodyText(body),
           caller,
           requestId,
           ...(signal && { signal }),

@@ -7,6 +7,15 @@ const MAX_DEPTH = 32
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
+/** A body's bytes as text; none of them is replaced. @throws `VALIDATION_ERROR` */
+export function bodyText(bytes: Uint8Array): string {
+  try {
+    return utf8.decode(bytes)
+  } catch {
+    throw new VaultError('VALIDATION_ERROR', 'Expected the body to be UTF-8.')
+  }
+}
+
 /** The body as text; '' without reading where there is none. @throws `PAYLOAD_TOO_LARGE`, `VALIDATION_ERROR` */
 export function readBodyText(req: IncomingMessage): string | Promise<string> {
   const stated = req.headers['content-length']
@@ -24,9 +33,9 @@ export function readBodyText(req: IncomingMessage): string | Promise<string> {
     })
     req.on('end', () => {
       try {
-        resolve(utf8.decode(chunks.length === 1 ? chunks[0] : Buffer.concat(chunks)))
-      } catch {
-        reject(new VaultError('VALIDATION_ERROR', 'Expected the body to be UTF-8.'))
+        resolve(bodyText(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)))
+      } catch (error) {
+        reject(error)
       }
     })
     const broken = () =>

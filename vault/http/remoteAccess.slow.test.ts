@@ -130,6 +130,18 @@ t.test(
   },
 )
 
+t.test('of an agent elsewhere, too, no byte is replaced and no Idempotency-Key is dropped', async (t) => {
+  const world = await startWorld(t)
+  const proxy = await world.pair(await world.offer())
+  const body = { scope: 'identity.name', purpose: 'caf\u00e9' }
+  const refused = { status: 400, json: { error: { code: 'VALIDATION_ERROR' } } }
+  const latin1 = Buffer.from(JSON.stringify(body), 'latin1')
+  t.match(await call(proxy.url, '/v1/vault/read', { body: latin1 }), refused)
+  const headers = { 'idempotency-key': 'caf\u00e9' }
+  t.match(await call(proxy.url, '/v1/vault/read', { body, headers }), refused)
+  t.equal((await call(proxy.url, '/v1/vault/read', { body })).status, 200)
+})
+
 t.test('words that differ pair nothing', async (t) => {
   const world = await startWorld(t)
   const offer = await world.offer()

@@ -12,6 +12,7 @@ import type { PairingRecord, PairingStore } from '../remote/pairingRecord.ts'
 import type { RemoteAnswer, RemoteRequest } from '../remote/remoteRequest.ts'
 import { createDispatch, type Dispatch } from './dispatch.ts'
 import { requestIdOf } from './incoming.ts'
+import { bodyText } from './readBody.ts'
 
 export interface RemoteAccessOptions {
   readonly vault: Vault
@@ -85,7 +86,7 @@ export function createRemoteAccess({ vault, relay, ca, clock, log }: RemoteAcces
       method,
       target: path,
       headers,
-      body: body.toString('utf8'),
+      body: bodyText(body),
       caller: { kind: 'agent', agent, via: 'relay' },
       requestId: requestIdOf({ headers }),
       signal,

@@ -1,6 +1,8 @@
-import { chmodSync, rmSync, statSync } from 'node:fs'
+import { randomBytes } from 'node:crypto'
+import { chmodSync, existsSync, renameSync, rmSync, statSync } from 'node:fs'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
+import { dirname, join } from 'node:path'
 import type { Log } from '../../core/ports/log.ts'
 import { isToken } from '../agents/token.ts'
 import { VaultError } from '../errors/error.ts'
@@ -30,6 +32,8 @@ export interface VaultServerOptions {
   readonly port: number | null
   /** Path of the owner's Unix socket; made with mode 0600. Undefined for none. */
   readonly socketPath?: string
+  /** True where the socket lies in the vault's folder, which this process holds: a process that answers there has lost it. */
+  readonly isSocketInHome?: boolean
   /** Name of the agent that a request without a token counts as: for test suites only. */
   readonly tokenlessAgent?: string
   readonly mounts?: readonly Mount[]
@@ -76,9 +80,10 @@ export async function startVaultServer(
     await listen(web, { host: options.host, port: options.port })
     port = (web.address() as AddressInfo).port
   }
+  let isOwnSocket = (): boolean => false
   if (options.socketPath !== undefined) {
     try {
-      await listenOnSocket(own, options.socketPath)
+      isOwnSocket = await listenOnSocket(own, options.socketPath, options.isSocketInHome === true)
     } catch (error) {
       web.close()
       throw error
@@ -188,8 +193,8 @@ export async function startVaultServer(
         server.closeAllConnections()
         return end
       })
+      if (isOwnSocket()) rmSync(options.socketPath!, { force: true })
       await Promise.all(ends)
-      if (options.socketPath !== undefined) rmSync(options.socketPath, { force: true })
     },
   }
 }
@@ -227,20 +232,30 @@ function listen(server: Server, where: { host: string; port: number } | { path: 
   })
 }
 
-/** A socket that nobody answers on was left behind by a crash; one that somebody answers on is another vault's. */
-async function listenOnSocket(server: Server, path: string): Promise<void> {
+/**
+ * A socket that nobody answers on was left behind by a crash; elsewhere than in the vault's folder, one that is answered is another
+ * vault's. It is made under a name of its own and renamed: Node removes the name that it listened on, and by the time this process
+ * ends the path may be the socket of another one, which has the folder now.
+ *
+ * @returns whether the path is still this socket
+ */
+async function listenOnSocket(server: Server, path: string, isInHome: boolean): Promise<() => boolean> {
   if (isSocket(path)) {
-    if (await answers(path)) throw new Error(`Another vault listens on ${path}.`)
-    rmSync(path, { force: true })
-  }
+    if (!isInHome && (await answers(path))) throw new Error(`Another vault listens on ${path}.`)
+  } else if (existsSync(path)) throw new Error(`Expected a socket or nothing at ${path}.`)
+  // No longer than `owner.sock`: the length of a socket's path is bounded.
+  const made = join(dirname(path), `.${randomBytes(4).toString('hex')}`)
   // The mode from the first moment on: between listening and chmod anybody could connect.
   const before = process.umask(0o177)
   try {
-    await listen(server, { path })
+    await listen(server, { path: made })
   } finally {
     process.umask(before)
   }
-  chmodSync(path, 0o600)
+  chmodSync(made, 0o600)
+  renameSync(made, path)
+  const { ino } = statSync(path)
+  return () => statSync(path, { throwIfNoEntry: false })?.ino === ino
 }
 
 function isSocket(path: string): boolean {

@@ -12,7 +12,6 @@ t.test('a key is read in every form that wallets write', (t) => {
     t.strictSame(readPrivateKeyText('evm', text), key, text.slice(0, 6))
   for (const [text, bytes] of [
     [base58.encode(whole), whole],
-    [base58.encode(key), key],
     [JSON.stringify([...whole]), whole],
     [`[ ${[...whole].join(', ')} ]\n`, whole],
     [hex, key],
@@ -25,6 +24,21 @@ t.test('a key is read in every form that wallets write', (t) => {
 t.test('what is written is read again as the same key', (t) => {
   t.strictSame(readPrivateKeyText('evm', writePrivateKeyText('evm', key, publicKey)), key)
   t.strictSame(readPrivateKeyText('solana', writePrivateKeyText('solana', key, publicKey)), whole)
+  t.end()
+})
+
+t.test('an address is no key of either family, and is called an address', (t) => {
+  const evm = '0x70997970C51812dc3A010C7d01b50e0d17dc79C8'
+  const solana = base58.encode(key)
+  for (const family of ['evm', 'solana'] as const) {
+    for (const [text, said] of [
+      [evm, /got an address of EVM\. Nothing was stored/],
+      [`${evm.toLowerCase()}\n`, /got an address of EVM/],
+      [` ${solana}\n`, /got an address of Solana\. Nothing was stored/],
+      ['11111111111111111111111111111111', /got an address of Solana/],
+    ] as const)
+      t.throws(() => readPrivateKeyText(family, text), { code: 'VALIDATION_ERROR', message: said }, text)
+  }
   t.end()
 })
 

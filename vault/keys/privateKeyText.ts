@@ -9,20 +9,26 @@ const hexForm = /^(?:0x)?((?:[0-9a-fA-F]{2}){1,64})$/
 const bytesForm = /^\[[\d,\s]+\]$/
 
 /**
- * The bytes of a private key as wallets write them: hex, with or without `0x`, for EVM; for Solana base58 (32 or 64 bytes),
- * the list of 64 numbers of solana-keygen, or hex. Whether they are a key is for `checkPrivateKey`.
+ * The bytes of a private key as wallets write them: hex, with or without `0x`, for EVM; for Solana base58 of 64 bytes, the
+ * list of 64 numbers of solana-keygen, or hex. Whether they are a key is for `checkPrivateKey`. 32 bytes in base58 are an
+ * address: they would be taken for a seed, and a key made of them would be one that everyone can make.
  *
  * @throws `VALIDATION_ERROR`; the message never repeats the text
  */
 export function readPrivateKeyText(family: KeyFamily, text: string): Buffer {
   const trimmed = text.trim()
+  if (isAddress(trimmed))
+    throw new VaultError(
+      'VALIDATION_ERROR',
+      `Expected a private key, got ${trimmed.startsWith('0x') ? 'an address of EVM' : 'an address of Solana'}. Nothing was stored. Export the private key of this account from the wallet that has it, and import that.`,
+    )
   const bytes = trimmed.length > LONGEST ? undefined : decode(family, trimmed)
   if (bytes !== undefined) return bytes
   throw new VaultError(
     'VALIDATION_ERROR',
     family === 'evm'
       ? 'Expected the private key as 64 hexadecimal digits.'
-      : 'Expected the private key in base58, as the list of 64 numbers of solana-keygen, or as hexadecimal digits.',
+      : 'Expected the private key as 64 bytes in base58, as the list of 64 numbers of solana-keygen, or as hexadecimal digits.',
   )
 }
 
@@ -39,6 +45,13 @@ export function writePrivateKeyText(
   } finally {
     whole.fill(0)
   }
+}
+
+/** Of either family: an address of the other one is no key, either. */
+function isAddress(text: string): boolean {
+  if (/^0x[0-9a-fA-F]{40}$/.test(text)) return true
+  if (!/^[1-9A-HJ-NP-Za-km-z]{32,44}$/.test(text)) return false
+  return base58.decode(text).length === 32
 }
 
 function decode(family: KeyFamily, text: string): Buffer | undefined {

@@ -87,14 +87,22 @@ t.test('what came before the input ended is answered, and a wrong token says so'
       { jsonrpc: '2.0', method: 'notifications/initialized' },
       { jsonrpc: '2.0', id: 2, method: 'tools/list' },
     ]
-    child.stdin.end(lines.map((line) => `${JSON.stringify(line)}\n`).join(''))
+    const latin1 = '{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"caf\u00e9"}}\n'
+    child.stdin.write(lines.map((line) => `${JSON.stringify(line)}\n`).join(''))
+    child.stdin.end(Buffer.from(latin1, 'latin1'))
     const [stdout, stderr, [status]] = await Promise.all([
       text(child.stdout),
       text(child.stderr),
       once(child, 'exit'),
     ])
     const answers = stdout.split('\n').filter((line) => line !== '')
-    return { status, stderr, answers: answers.map((line) => JSON.parse(line)) }
+    const all = answers.map((line) => JSON.parse(line))
+    return {
+      status,
+      stderr,
+      answers: all.filter(({ id }) => id !== 3),
+      refused: all.find(({ id }) => id === 3),
+    }
   }
   const good = await run({ TOLLGATE_VAULT_TOKEN: token })
   t.equal(good.status, 0)
@@ -102,6 +110,7 @@ t.test('what came before the input ended is answered, and a wrong token says so'
     { id: 1, result: { protocolVersion: '2024-11-05' } },
     { id: 2, result: { tools: Array } },
   ])
+  t.match(good.refused, { error: { code: -32_700, message: /UTF-8/ } })
   const wrong = await run({ TOLLGATE_VAULT_TOKEN: `${token.slice(0, -4)}AAAA` })
   t.match(wrong.answers[0], { id: 1, error: { message: /missing, unknown or revoked/ } })
   t.match(await run({}), { status: 2, stderr: /--token-file or TOLLGATE_VAULT_TOKEN/ })

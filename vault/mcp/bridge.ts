@@ -1,3 +1,4 @@
+import { pipeline } from 'node:stream'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { StdioServerTransport } from '@modelcontextprotocol/sdk/server/stdio.js'
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
@@ -9,6 +10,7 @@ import {
   type JSONRPCMessage,
   type RequestId,
 } from '@modelcontextprotocol/sdk/types.js'
+import { stdioMessages } from './stdioMessages.ts'
 
 /** Thrown where the vault does not know the session any more: it was restarted, or nobody used it for long. */
 class SessionEnded extends Error {}
@@ -22,7 +24,8 @@ const outcomeUnknown =
  * itself has one session for its whole life.
  */
 export async function bridgeMcp(url: URL, token: string): Promise<void> {
-  const stdio = new StdioServerTransport()
+  const messages = stdioMessages((message) => process.stdout.write(message))
+  const stdio = new StdioServerTransport(messages, process.stdout)
   /** Requests of the client that have no answer yet. */
   const open = new Set<RequestId>()
   const { promise: allAnswered, resolve: allDone } = Promise.withResolvers<void>()
@@ -109,8 +112,8 @@ export async function bridgeMcp(url: URL, token: string): Promise<void> {
   }
 
   const ended = new Promise<void>((resolve) => {
-    process.stdin.once('end', resolve)
-    process.stdin.once('close', resolve)
+    messages.once('end', resolve)
+    messages.once('close', resolve)
     process.stdout.once('error', () => resolve())
   })
   stdio.onmessage = (message) => {
@@ -125,6 +128,7 @@ export async function bridgeMcp(url: URL, token: string): Promise<void> {
     })
   }
   await stdio.start()
+  pipeline(process.stdin, messages, () => undefined)
   await ended
   await inTurn
   isOver = true
@@ -132,6 +136,7 @@ export async function bridgeMcp(url: URL, token: string): Promise<void> {
   await http.terminateSession().catch(() => undefined)
   await http.close()
   await stdio.close()
+  messages.destroy()
 }
 
 /**

@@ -9,7 +9,6 @@ import {
   type RequestId,
 } from '@modelcontextprotocol/sdk/types.js'
 import type { Log } from '../../core/ports/log.ts'
-import { parseStrictJson } from '../../core/x402/strictJson.ts'
 import { isVaultError, VaultError } from '../errors/error.ts'
 import type { Caller } from '../host/caller.ts'
 import { createRate } from '../host/rate.ts'
@@ -20,6 +19,7 @@ import type { Mount } from '../http/server.ts'
 import { systemVaultClock, type VaultClock } from '../ports/clock.ts'
 import { type CallOrigin, createMcpServer, createMcpTools } from './createMcpServer.ts'
 import { sendRpcError } from './jsonRpcError.ts'
+import { readMessageText } from './messageText.ts'
 import { createSessions, MOST_SESSIONS_PER_AGENT, type Session } from './sessions.ts'
 
 export interface McpMount extends Mount {
@@ -219,16 +219,11 @@ async function giveUp(
   await transport.send({ jsonrpc: '2.0', id, error }).catch(() => undefined)
 }
 
-/** What an HTTP body of the vault may have, and the levels that JSON-RPC puts around a tool's arguments. */
-const MAX_DEPTH = 36
-
 /**
  * The JSON of a POST, at most 256 KiB, read as strictly as every other body of the vault.
  *
  * @throws `PAYLOAD_TOO_LARGE`, `UNSUPPORTED_MEDIA_TYPE` (compressed), `VALIDATION_ERROR` (no JSON, or JSON with two meanings)
  */
 async function readMessage(req: IncomingMessage): Promise<unknown> {
-  const parsed = parseStrictJson(await readBodyText(req), { maxDepth: MAX_DEPTH })
-  if (parsed.ok) return parsed.value
-  throw new VaultError('VALIDATION_ERROR', parsed.message)
+  return readMessageText(await readBodyText(req))
 }

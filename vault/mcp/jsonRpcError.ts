@@ -10,13 +10,8 @@ export function sendRpcError(
   error: unknown,
   code: number = codeOf(error),
 ): void {
-  const { error: shown } = errorBody(error)
   const retryAfter = isVaultError(error) ? error.retryAfterSeconds : undefined
-  const body = JSON.stringify({
-    jsonrpc: '2.0',
-    error: { code, message: shown.message, data: shown },
-    id: null,
-  })
+  const body = rpcErrorBody(error, code, null)
   // What was not read is not read any more.
   if (status === 413) res.shouldKeepAlive = false
   res.writeHead(status, {
@@ -25,6 +20,12 @@ export function sendRpcError(
     ...(retryAfter !== undefined && { 'retry-after': String(retryAfter) }),
   })
   res.end(body)
+}
+
+/** An error as the message that answers a request. @param id null where the request's own could not be read */
+export function rpcErrorBody(error: unknown, code: number, id: string | number | null): string {
+  const { error: shown } = errorBody(error)
+  return JSON.stringify({ jsonrpc: '2.0', error: { code, message: shown.message, data: shown }, id })
 }
 
 /** JSON-RPC 2.0, section 5.1; -32000 and -32001 as the protocol's own SDK uses them. */

@@ -1,9 +1,9 @@
-import type { Readable, Writable } from 'node:stream'
+import { pipeline, type Readable, type Writable } from 'node:stream'
 import { StdioServerTransport } from '@modelcontextprotocol/sdk/server/stdio.js'
 import type { Log } from '../../core/ports/log.ts'
 import type { VaultApi } from '../host/vaultApi.ts'
-import { MAX_BODY_BYTES } from '../http/readBody.ts'
 import { createMcpServer, createMcpTools } from './createMcpServer.ts'
+import { stdioMessages } from './stdioMessages.ts'
 
 export interface StdioOptions {
   readonly api: VaultApi
@@ -19,9 +19,6 @@ export interface StdioServer {
   readonly ended: Promise<void>
 }
 
-/** Messages that come faster than they are read; one alone is bounded like a body over HTTP. */
-const MAX_BUFFER_BYTES = 4 * MAX_BODY_BYTES
-
 /**
  * Serves one agent over standard input and output, one JSON-RPC message a line. Whoever started the process is that agent:
  * there is no token.
@@ -33,6 +30,7 @@ export async function serveStdio(options: StdioOptions): Promise<StdioServer> {
   const underWay = new Set<Promise<unknown>>()
   const gone = new AbortController()
   const { promise: ended, resolve } = Promise.withResolvers<void>()
+  const messages = stdioMessages((message) => stdout.write(message))
   const server = createMcpServer({
     api,
     tools: createMcpTools(api),
@@ -57,14 +55,14 @@ export async function serveStdio(options: StdioOptions): Promise<StdioServer> {
 
   server.onclose = () => {
     gone.abort()
+    messages.destroy()
     resolve()
   }
-  stdin.once('end', () => void end())
-  stdin.once('close', () => void end())
+  messages.once('end', () => void end())
+  messages.once('close', () => void end())
   stdout.on('error', () => void end())
-  await server.connect(
-    new StdioServerTransport(stdin as never, stdout as never, { maxBufferSize: MAX_BUFFER_BYTES }),
-  )
+  await server.connect(new StdioServerTransport(messages as never, stdout as never))
+  pipeline(stdin, messages, () => undefined)
   return { ended }
 }
 

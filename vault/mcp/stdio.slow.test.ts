@@ -99,6 +99,7 @@ t.test('what came before the input ended is answered, and the folder is free aga
     .trim()
     .split('\n')
     .map((line) => JSON.parse(line))
+    .filter(({ id }) => id !== null)
   t.match(
     answers.map(({ id }) => id),
     [1, 2, 3],
@@ -107,6 +108,46 @@ t.test('what came before the input ended is answered, and the folder is free aga
   t.match(answers[2].result.structuredContent, { status: 'pending' }, 'nobody waited for the owner')
   t.strictSame(await gone, [0, null])
   t.equal((await box.json(['status', ...box.withPassword])).locked, false)
+})
+
+t.test('a line that is no message the vault takes is answered, and the session goes on', async (t) => {
+  const box = await start(t, 'auto:write:custom.*,custom.*')
+  const child = spawn(process.execPath, argsOf(box), { stdio: 'pipe' })
+  t.teardown(() => child.kill('SIGKILL'))
+  const write = (id: number, value: string) =>
+    JSON.stringify({
+      jsonrpc: '2.0',
+      id,
+      method: 'tools/call',
+      params: { name: 'vault_write', arguments: { scope: 'custom.note', value } },
+    })
+  const lines = [
+    JSON.stringify(initialize('2025-06-18')),
+    '{"jsonrpc":"2.0","method":"notifications/initialized"}',
+    write(2, 'x'.repeat(300_000)),
+    write(3, 'x'.repeat(2_000_000)),
+    write(4, 'x'.repeat(5_000_000)),
+    Buffer.from(write(5, 'caf\u00e9'), 'latin1'),
+    write(6, 'a').replace('"value"', '"value":"b","value"'),
+    'not a message',
+    '\r',
+    write(7, 'caf\u00e9'),
+  ]
+  child.stdin.end(Buffer.concat(lines.flatMap((line) => [Buffer.from(line as string), Buffer.from('\n')])))
+  const answers = new Map(
+    (await text(child.stdout))
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line))
+      .map((answer, i) => [answer.id ?? `null ${i}`, answer] as const),
+  )
+  for (const id of [2, 3])
+    t.match(answers.get(id), { error: { code: -32_600, data: { code: 'PAYLOAD_TOO_LARGE' } } })
+  t.match(answers.get(5), { error: { code: -32_700, message: /UTF-8/ } })
+  t.match(answers.get(6), { error: { code: -32_700, message: /once/ } })
+  t.match(answers.get(7)?.result.structuredContent, { scope: 'custom.note', version: 1 }, 'nothing before it')
+  const nameless = [...answers].filter(([id]) => typeof id === 'string').map(([, { error }]) => error.code)
+  t.strictSame(nameless, [-32_600, -32_700], 'of what is longer than 4 MiB or no JSON, no id is known')
 })
 
 t.test('without a name it is the only agent there is, or that of a test suite', async (t) => {

@@ -15,11 +15,13 @@ import { decodeMessage, type Message } from '../remote/channel/message.ts'
 import type { PreShared } from '../remote/channel/suite.ts'
 import { type LinkConnection, type LinkOptions, startRelayLink } from '../remote/relayLink.ts'
 
+type NoticeKind = Exclude<AnswerKind, 'answer' | 'under-way'>
+
 /** The vault answered with a notice instead of an answer. */
 export class Notice extends Error {
-  readonly kind: Exclude<AnswerKind, 'answer'>
+  readonly kind: NoticeKind
 
-  constructor(kind: Exclude<AnswerKind, 'answer'>) {
+  constructor(kind: NoticeKind) {
     super(`the vault answered: ${kind}`)
     this.kind = kind
   }
@@ -54,8 +56,9 @@ export type Reach = 'vault' | 'relay' | 'nowhere'
 export interface AgentEnd {
   readonly reach: Reach
   /**
-   * Seals a request, sends it, and sends the same bytes again whenever the way to the vault opens anew, until the answer
-   * comes: the vault performs it once.
+   * Seals a request, sends it, and sends the same bytes again, when the way to the vault opens anew and while the vault says
+   * nothing, until the answer comes: the vault performs it once. A vault that neither answers nor says that the request is
+   * under way ends it within seconds.
    * @throws Notice, NoAnswer
    */
   send(request: Outgoing): Promise<Message>
@@ -68,6 +71,14 @@ export interface AgentEnd {
 const EXPIRY_MS = 60_000
 /** How long an answer may still come after the vault could not open a request: what it got may be a damaged copy. */
 const DOUBT_MS = 1_000
+/** How long the vault may be silent about a request before the proxy sends it again, in milliseconds. */
+const RESEND_AFTER_MS = 2_000
+/** The same, once the vault has said that the request is under way: its answer could be lost as well. */
+const RECHECK_AFTER_MS = 10_000
+/** A request that was sent so often without a word from the vault is given up. */
+const MAX_COPIES = 4
+/** Long requests have more time: as much as they need on a line of 16 kB/s. */
+const SLOWEST_BYTES_PER_MS = 16
 
 interface InFlight {
   readonly sealed: Buffer
@@ -75,6 +86,10 @@ interface InFlight {
   readonly channel: ChannelKeys
   readonly sealedAtMs: number
   wasSent: boolean
+  /** Copies that were sent since the vault last said something about the request. */
+  copies: number
+  /** Sends it again when the vault stays silent. */
+  resend: NodeJS.Timeout | undefined
   settle(outcome: Message | Error): void
   /** Settles after a while, unless an answer comes before. */
   doubt(notice: Notice): void
@@ -118,14 +133,28 @@ export function startAgentEnd(
   function appear(): void {
     isPresent = true
     onPresent()
-    for (const one of inFlight.values()) transmit(one)
+    for (const one of inFlight.values()) {
+      one.copies = 0
+      transmit(one)
+    }
     for (const wake of waiting) wake()
   }
 
   function transmit(one: InFlight): void {
     if (!isPresent || connection === undefined) return
     one.wasSent = true
+    one.copies++
     connection.send(frame(frameTypes.payload, one.sealed))
+    resendIn(one, RESEND_AFTER_MS + one.sealed.byteLength / SLOWEST_BYTES_PER_MS)
+  }
+
+  function resendIn(one: InFlight, waitMs: number): void {
+    clearTimeout(one.resend)
+    one.resend = setTimeout(() => {
+      // While the vault is away, the request waits for it to come back.
+      if (isPresent && one.copies >= MAX_COPIES) one.settle(new NoAnswer(true))
+      else transmit(one)
+    }, waitMs)
   }
 
   function receive(sealed: Buffer): void {
@@ -135,6 +164,10 @@ export function startAgentEnd(
       const one = inFlight.get(header.requestId.toString('hex'))
       if (one === undefined || one.channel !== channel) return
       learnOffset(header.vaultTimeMs, one.sealedAtMs)
+      if (header.kind === 'under-way') {
+        one.copies = 0
+        return resendIn(one, RECHECK_AFTER_MS)
+      }
       if (header.kind === 'unopened') return one.doubt(new Notice(header.kind))
       if (header.kind !== 'answer') return one.settle(new Notice(header.kind))
       const content = openAnswer(sealed, one.keys)
@@ -174,6 +207,7 @@ export function startAgentEnd(
       return new Promise((resolve, reject) => {
         const settle = (outcome: Message | Error): void => {
           clearTimeout(timer)
+          clearTimeout(one.resend)
           inFlight.delete(name)
           if (outcome instanceof Error) reject(outcome)
           else resolve(outcome)
@@ -185,7 +219,8 @@ export function startAgentEnd(
           clearTimeout(timer)
           timer = setTimeout(settle, DOUBT_MS, notice)
         }
-        const one: InFlight = { sealed, keys, channel, sealedAtMs, wasSent: false, settle, doubt }
+        const sent = { wasSent: false, copies: 0, resend: undefined }
+        const one: InFlight = { sealed, keys, channel, sealedAtMs, ...sent, settle, doubt }
         let timer = setTimeout(() => settle(new NoAnswer(one.wasSent)), waitMs)
         inFlight.set(name, one)
         transmit(one)

@@ -7,9 +7,9 @@ import { judgeRoute, methodsOf } from '../remote/allowedRoutes.ts'
 import {
   answerHeaders,
   assertAllowed,
+  callHeaders,
   MAX_BODY_BYTES,
   pickHeaders,
-  requestHeaders,
 } from '../remote/remoteRequest.ts'
 import { type CallerRules, judgeCaller } from './judgeCaller.ts'
 import type { VaultClient } from './vaultClient.ts'
@@ -59,7 +59,7 @@ export function serveAgent({ clientOf, rules, localUrl, mode, log }: ServeAgent)
       throw new VaultError('RATE_LIMIT_EXCEEDED', undefined, { retryAfterSeconds: 1 })
     atOnce.set(who, others + 1)
     try {
-      const headers = { ...pickHeaders(request.headers, requestHeaders), 'x-request-id': requestId }
+      const headers = { ...callHeaders(request.headers), 'x-request-id': requestId }
       const { head, body: answer } = await client.call({
         method: method as 'GET' | 'POST',
         path: url,

@@ -8,6 +8,9 @@ const MAX_BYTES = 8 * 1024 * 1024
 /** Sends one sealed answer back the way the question came. */
 export type Reply = (sealed: Buffer) => void
 
+/** What a sealed request is called here. */
+export const requestName = (sealed: Buffer): string => createHash('sha256').update(sealed).digest('base64')
+
 interface Entry {
   reply: Reply
   answer: Buffer | undefined
@@ -24,19 +27,21 @@ export class AnswerCache {
   #bytes = 0
 
   /**
-   * @returns the request's name when it is new. Otherwise undefined: the answer is or will be sent to `reply`, and no
-   *          longer to who asked before.
+   * A request that came before: its answer is sent to `reply`, now or when there is one, and no longer to who asked before.
+   * @returns undefined when it did not come before
    */
-  take(sealed: Buffer, reply: Reply, nowMs: number): string | undefined {
-    const name = createHash('sha256').update(sealed).digest('base64')
+  repeat(name: string, reply: Reply): 'answered' | 'under-way' | undefined {
     const found = this.#entries.get(name)
-    if (found !== undefined) {
-      found.reply = reply
-      if (found.answer !== undefined) reply(found.answer)
-      return undefined
-    }
+    if (found === undefined) return undefined
+    found.reply = reply
+    if (found.answer === undefined) return 'under-way'
+    reply(found.answer)
+    return 'answered'
+  }
+
+  /** Takes a request that did not come before. */
+  take(name: string, reply: Reply, nowMs: number): void {
     this.#entries.set(name, { reply, answer: undefined, atMs: nowMs })
-    return name
   }
 
   /** Sends the answer and keeps it. */

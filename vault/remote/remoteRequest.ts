@@ -29,7 +29,7 @@ export interface RemoteAnswer {
 }
 
 /** What goes along from the agent to the vault. No credential: the vault knows the proxy by its key. */
-export const requestHeaders = ['content-type', 'accept', 'prefer', 'idempotency-key', 'x-request-id'] as const
+const requestHeaders = ['content-type', 'accept', 'prefer', 'idempotency-key', 'x-request-id'] as const
 
 /** What goes along back. */
 export const answerHeaders = [
@@ -55,6 +55,20 @@ export function pickHeaders(
   return picked
 }
 
+/**
+ * Takes what goes along from the agent to the vault.
+ *
+ * @throws VaultError for an Idempotency-Key that can't go along: without it, a repeat would be done again
+ */
+export function callHeaders(from: Readonly<Record<string, unknown>>): Record<string, string> {
+  const picked = pickHeaders(from, requestHeaders)
+  if (from['idempotency-key'] === undefined || picked['idempotency-key'] !== undefined) return picked
+  throw new VaultError(
+    'VALIDATION_ERROR',
+    'Expected Idempotency-Key to be 1 to 128 visible characters of ASCII.',
+  )
+}
+
 /** Reads a call. @throws VaultError when it is none that a remote agent may make. */
 export function readRemoteCall({
   head,
@@ -68,7 +82,7 @@ export function readRemoteCall({
   return {
     method: method as RemoteRequest['method'],
     path,
-    headers: pickHeaders(fields as Record<string, unknown>, requestHeaders),
+    headers: callHeaders(fields as Record<string, unknown>),
     body: Buffer.from(body),
   }
 }

@@ -1,7 +1,9 @@
+import { setTimeout as wait } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { until } from '../../test/helpers/rawHttp.ts'
 import type { ProxyTimes } from '../proxy/vaultClient.ts'
 import { type Relay, startRelay } from '../relay/startRelay.ts'
+import type { ConnectorOptions } from './connector.ts'
 import { call } from './testing/call.ts'
 import { type Child, startChild } from './testing/startChild.ts'
 import { tapRelay } from './testing/tap.ts'
@@ -141,6 +143,89 @@ t.test('a call without an answer ends, and says what that means', async (t) => {
   await until(async () => (await call(proxy.url, '/v1/vault/scopes')).status === 200)
   const methods = vault.requests.filter(({ path }) => path !== '/v1/vault/scopes').map(({ method }) => method)
   t.strictSame(methods, ['GET', 'POST'], 'neither was repeated by itself')
+})
+
+/** A proxy that is paired and greeted over a relay that can be made to swallow frames. */
+async function swallowingWorld(t: Test, change: Partial<ConnectorOptions> = {}) {
+  const tapped = await tapRelay(t, await relayFor(t))
+  const vault = await vaultFor(t, tapped, change)
+  const proxy = await proxyFor(t, proxyOptions(t, vault, tapped, await offerFor(vault)))
+  t.equal((await call(proxy.url, '/v1/vault/scopes')).status, 200)
+  vault.requests.length = 0
+  return { tapped, vault, proxy }
+}
+
+t.test('a frame that the relay swallows is sent again within seconds, and performed once', async (t) => {
+  const { tapped, vault, proxy } = await swallowingWorld(t)
+  for (const lost of ['to vault', 'to agent'] as const) {
+    let isLost = false
+    tapped.tamper = (payload, direction) => {
+      if (direction !== lost || isLost) return [payload]
+      isLost = true
+      return []
+    }
+    const beganMs = performance.now()
+    const answer = await call(proxy.url, '/v1/vault/sign', { body: { lost } })
+    t.strictSame([answer.status, answer.json.body], [200, JSON.stringify({ lost })])
+    t.ok(isLost && performance.now() - beganMs < 10_000, `lost on its way ${lost}`)
+  }
+  t.equal(vault.requests.length, 2)
+})
+
+t.test(
+  'a relay that swallows every frame ends a call within seconds, and the error says what is safe',
+  async (t) => {
+    const { tapped, vault, proxy } = await swallowingWorld(t)
+    for (const lost of ['to vault', 'to agent'] as const) {
+      tapped.tamper = (payload, direction) => (direction === lost ? [] : [payload])
+      const beganMs = performance.now()
+      const [reading, signing] = await Promise.all([
+        call(proxy.url, '/v1/vault/activity'),
+        call(proxy.url, '/v1/vault/sign', { body: { lost } }),
+      ])
+      t.ok(performance.now() - beganMs < 20_000, `lost on their way ${lost}`)
+      t.match(reading, { status: 504, json: { error: { code: 'VAULT_TIMEOUT', retryable: true } } })
+      t.match(signing, {
+        status: 504,
+        json: { error: { code: 'OUTCOME_UNKNOWN', retryable: false, action: /activity/ } },
+      })
+      // No session is left either, so the call itself is never sent.
+      t.match(await call(proxy.url, '/v1/vault/sign', { body: { lost } }), {
+        status: 504,
+        json: { error: { code: 'VAULT_TIMEOUT', retryable: true } },
+      })
+      tapped.tamper = (payload) => [payload]
+      t.equal((await call(proxy.url, '/v1/vault/scopes')).status, 200)
+    }
+    const signed = vault.requests.filter(({ method }) => method === 'POST')
+    t.strictSame(
+      signed.map(({ body }) => body.toString()),
+      ['{"lost":"to agent"}'],
+    )
+  },
+)
+
+t.test('a call that waits for the owner goes on: the vault says that it is under way', async (t) => {
+  const approval = gate()
+  const { tapped, vault, proxy } = await swallowingWorld(t, {
+    async handle({ method }) {
+      if (method === 'POST') await approval.opened
+      return { status: 200, body: '"done"' }
+    },
+  })
+  const signing = call(proxy.url, '/v1/vault/sign', { body: {} })
+  await wait(15_000)
+  let isLost = false
+  tapped.tamper = (payload, direction) => {
+    if (direction === 'to vault' || isLost) return [payload]
+    isLost = true
+    return []
+  }
+  const openedMs = performance.now()
+  approval.open()
+  t.equal((await signing).text, '"done"')
+  t.ok(isLost && performance.now() - openedMs < 15_000, 'also where the answer itself was swallowed')
+  t.equal(vault.requests.length, 1)
 })
 
 t.test('sessions end by the vault’s clock, and the proxy has a new one before', async (t) => {

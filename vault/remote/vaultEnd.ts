@@ -2,7 +2,7 @@ import type { Clock } from '../../core/ports/clock.ts'
 import type { Log } from '../../core/ports/log.ts'
 import { isVaultError, VaultError } from '../errors/error.ts'
 import { errorBody } from '../errors/errorBody.ts'
-import type { Reply } from './answerCache.ts'
+import { type Reply, requestName } from './answerCache.ts'
 import {
   type ChannelKeys,
   keyIdOf,
@@ -58,9 +58,15 @@ export type VaultEnd = (route: Buffer, sealed: Buffer, reply: Reply) => Promise<
  * knows no socket. A message that does not prove its pairing gets no answer at all.
  */
 export function createVaultEnd({ identity, desk, handle, clock, log }: VaultEndOptions): VaultEnd {
-  const noticeOf = (kind: Exclude<AnswerKind, 'answer'>, { header, channel }: Incoming): Outcome => ({
+  const noticeOf = (kind: Exclude<AnswerKind, 'answer'>, { header, channel }: Incoming) => ({
     notice: sealNotice(kind, header.requestId, channel, clock.now()),
   })
+
+  /** Tells a proxy that sends a request again that the vault has it, and works on it. */
+  function confirm(live: LivePairing, sealed: Buffer, reply: Reply): void {
+    const incoming = readIncoming(live, sealed, identity().vaultId)
+    if (incoming !== undefined) reply(noticeOf('under-way', incoming).notice)
+  }
 
   async function perform(live: LivePairing, sealed: Buffer): Promise<Outcome> {
     const incoming = readIncoming(live, sealed, identity().vaultId)
@@ -135,10 +141,13 @@ export function createVaultEnd({ identity, desk, handle, clock, log }: VaultEndO
 
   return async (route, sealed, reply) => {
     const live = desk.byRoute(route)
-    if (live === undefined || live.underWay >= MAX_UNDER_WAY) return
+    if (live === undefined) return
     // A pairing that is over is past its answers: they are asked for no more.
-    const name = isOver(live) ? '' : live.answers.take(sealed, reply, clock.now())
-    if (name === undefined) return
+    const name = isOver(live) ? '' : requestName(sealed)
+    const before = live.answers.repeat(name, reply)
+    if (before === 'under-way') confirm(live, sealed, reply)
+    if (before !== undefined || live.underWay >= MAX_UNDER_WAY) return
+    if (name !== '') live.answers.take(name, reply, clock.now())
     live.underWay++
     const outcome = await perform(live, sealed).catch((error: unknown) => {
       log.error({ err: error, pairing: live.record.id }, 'a remote request failed')

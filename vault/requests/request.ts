@@ -59,6 +59,17 @@ export function request<P extends FieldTable>(fields: P): Request<ValuesOf<P>> {
   }
 }
 
+/**
+ * The fields that say what is to be done, in one order: without those that are null, and those that say who asks and why. A model that
+ * repeats its request writes its reasons in other words.
+ */
+export const askedFields = (
+  input: Readonly<Record<string, unknown>>,
+): readonly (readonly [string, unknown])[] =>
+  Object.entries(input)
+    .filter(([name, value]) => value !== null && !Object.hasOwn(shared, `${name}?`))
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+
 /** What is in a field that takes an object or its JSON text. @throws `VALIDATION_ERROR` */
 export function objectIn<T extends object>(field: string, given: T | string): T {
   if (typeof given !== 'string') return given

@@ -1,8 +1,8 @@
 import type { EgressAnswer, EgressRequest } from '../../core/ports/egress.ts'
-import { VaultError } from '../errors/error.ts'
+import { isVaultError, VaultError } from '../errors/error.ts'
 import type { VaultEgress } from '../ports/egress.ts'
 import { isAllowedCall, parameterNames } from './callTarget.ts'
-import type { Credential, Injection } from './credential.ts'
+import { assertFits, type Credential, type Injection } from './credential.ts'
 import { createMask } from './maskSecret.ts'
 
 /** A call as it was checked and frozen; the secret is not in it. */
@@ -80,7 +80,7 @@ export function assertAllowedCall({ rules }: Credential, call: FrozenCall): void
  * Makes the call with the credential in it and takes the credential out of the answer. Redirects are not followed; an
  * answer that could hide the secret from the mask (compressed, too long) is not given out.
  *
- * @throws `SCOPE_DENIED`, `UPSTREAM_ERROR`, `UPSTREAM_TIMEOUT`, `VALIDATION_ERROR`
+ * @throws `SCOPE_DENIED`, `UPSTREAM_ERROR`, `UPSTREAM_TIMEOUT`, `OUTCOME_UNKNOWN`, `VALIDATION_ERROR`
  */
 export async function callApi(
   credential: Credential,
@@ -89,15 +89,15 @@ export async function callApi(
 ): Promise<CallAnswer> {
   assertAllowedCall(credential, call)
   const request = inject(credential, call)
-  const answer = await egress(credential.allowPrivate)
-    .request(request)
-    .catch((error: unknown) => {
-      throw upstreamError(error)
-    })
-  const encoding = answer.headers['content-encoding']
-  if (encoding !== undefined && String(encoding).toLowerCase() !== 'identity')
-    throw new VaultError('UPSTREAM_ERROR', 'The API answered compressed although it was asked not to.')
-  return masked(credential, answer)
+  try {
+    const answer = await egress(credential.allowPrivate).request(request)
+    const encoding = answer.headers['content-encoding']
+    if (encoding !== undefined && String(encoding).toLowerCase() !== 'identity')
+      throw new VaultError('UPSTREAM_ERROR', 'The API answered compressed although it was asked not to.')
+    return await masked(credential, answer)
+  } catch (error) {
+    throw failureOf(call.method, error)
+  }
 }
 
 function inject(credential: Credential, call: FrozenCall): EgressRequest {
@@ -126,21 +126,17 @@ function inject(credential: Credential, call: FrozenCall): EgressRequest {
 }
 
 function headerOf(how: Exclude<Injection, { kind: 'query' }>, secret: string): string {
-  if (!/^[\x20-\x7e]+$/.test(secret))
-    throw new VaultError(
-      'VALIDATION_ERROR',
-      'The stored credential holds characters that no header can carry.',
-    )
+  assertFits(secret, how)
   if (how.kind === 'bearer') return `Bearer ${secret}`
   if (how.kind === 'basic') return `Basic ${Buffer.from(secret).toString('base64')}`
   return `${how.prefix}${secret}`
 }
 
-function masked({ secret, inject: how }: Credential, answer: EgressAnswer): CallAnswer {
+async function masked({ secret, inject: how }: Credential, answer: EgressAnswer): Promise<CallAnswer> {
   const made = how.kind === 'basic' ? [secret.slice(secret.indexOf(':') + 1), toBase64(secret)] : []
   const mask = createMask([secret, ...made])
-  const headers = maskedHeaders(answer.headers, mask)
-  const bytes = Buffer.from(mask(Buffer.from(answer.body).toString('latin1')), 'latin1')
+  const headers = await maskedHeaders(answer.headers, mask)
+  const bytes = Buffer.from(await mask(Buffer.from(answer.body).toString('latin1')), 'latin1')
   const text = utf8Of(bytes)
   return text === undefined
     ? { status: answer.status, headers, body: bytes.toString('base64'), body_encoding: 'base64' }
@@ -150,16 +146,16 @@ function masked({ secret, inject: how }: Credential, answer: EgressAnswer): Call
 const toBase64 = (text: string): string => Buffer.from(text, 'utf8').toString('base64')
 
 /** What is passed on of an answer's head. A name that holds the secret, or values that do so together, are left out. */
-function maskedHeaders(
+async function maskedHeaders(
   given: EgressAnswer['headers'],
-  mask: (text: string) => string,
-): Record<string, string> {
+  mask: (text: string) => Promise<string>,
+): Promise<Record<string, string>> {
   const headers: Record<string, string> = {}
   for (const [name, value] of Object.entries(given))
-    if (value !== undefined && passedOn.test(name) && mask(name) === name)
-      headers[name] = mask(String(value)).slice(0, 4_096)
+    if (value !== undefined && passedOn.test(name) && (await mask(name)) === name)
+      headers[name] = (await mask(String(value))).slice(0, 4_096)
   const together = Object.values(headers).join('')
-  if (mask(together) === together) return headers
+  if ((await mask(together)) === together) return headers
   const { 'content-type': type } = headers
   return type === undefined ? {} : { 'content-type': type }
 }
@@ -170,6 +166,21 @@ function utf8Of(bytes: Uint8Array): string | undefined {
   } catch {
     return undefined
   }
+}
+
+/** A call that changes something at the API is not to be repeated once it was sent, whatever became of its answer. */
+function failureOf(method: string, error: unknown): VaultError {
+  const failure = isVaultError(error) ? error : upstreamError(error)
+  const isUnsent = (error as { isUnsent?: unknown } | null)?.isUnsent === true
+  if (!failure.retryable || isUnsent || method === 'GET' || method === 'HEAD') return failure
+  return new VaultError(
+    'OUTCOME_UNKNOWN',
+    `${failure.message} The call was sent, and may have been performed.`,
+    {
+      action: 'Ask the API whether it was done before you call again.',
+      cause: failure,
+    },
+  )
 }
 
 /** Words of our own: an error's text may quote the address, and with it a secret in its query. */

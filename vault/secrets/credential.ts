@@ -35,6 +35,40 @@ export interface CredentialSettings {
   readonly allowPrivate?: readonly string[]
 }
 
+/** Above this, UTF-8 and latin1 differ, and no server says which of them it reads in a header. */
+const LAST_ASCII = 0x7e
+
+/**
+ * A secret has to arrive as it is stored. In a query anything does, since it is percent-encoded there.
+ * @throws `VALIDATION_ERROR` that says what is wrong with it, and never what it is
+ */
+export function assertFits(secret: string, inject: Injection): void {
+  if (inject.kind === 'query') return
+  const wrong = misfitOf(secret, inject)
+  if (wrong === undefined) return
+  throw invalid(
+    `value: expected a credential that an HTTP header can carry, got one that ${wrong}. Check that it was copied whole and alone. If the API takes it as a query parameter, store it with --query NAME (inject {kind: query, name}); if it is for no call, under custom.*.`,
+  )
+}
+
+function misfitOf(secret: string, { kind }: Injection): string | undefined {
+  if (secret === '') return 'is empty'
+  const codes = [...secret].map((character) => character.codePointAt(0)!)
+  const at = codes.findIndex(
+    (code) => code < 0x20 || (code >= 0x7f && code <= 0x9f) || (kind !== 'basic' && code > LAST_ASCII),
+  )
+  if (at !== -1) {
+    const code = codes[at]!
+    const where = `as character ${at + 1} of ${codes.length}`
+    if (code === 0x0a || code === 0x0d) return `has a line break ${where}`
+    if (code > 0x9f) return `has a character outside of ASCII ${where}`
+    return `has a control character (0x${code.toString(16).padStart(2, '0')}) ${where}`
+  }
+  // Servers cut blanks off the ends of a header.
+  if (kind !== 'basic' && secret.trim() !== secret) return 'begins or ends with a blank'
+  return undefined
+}
+
 const methods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'])
 const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}$/
 /** Headers that frame or route a request: a credential in one of them would be none. */

@@ -1,22 +1,33 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { VaultError } from '../errors/error.ts'
+
 const mask = '[secret]'
+/** How long a search goes on before other work of the vault has its turn, in ms. */
+const TURN_MS = 10
+/** How long a search may take in all of its turns, in ms: a text that was made to be slow is given up. */
+const MAX_SEARCH_MS = 10_000
+/** Characters that one step of a search goes through at most. */
+const WINDOW = 32_768
 
 /**
  * Removes a secret from bytes that somebody else wrote, in every spelling that an honest server would echo it in: as it
- * is, escaped for JSON, URLs, HTML or source code (each character in its own way, once or twice), in UTF-16, reversed, as hex,
- * as a list of numbers, and as base64 or base32 at any place inside of longer base64, broken into lines. A server that
+ * is, escaped for JSON, URLs, HTML, mail or source code (each character in its own way, once or twice), in UTF-16, reversed,
+ * as hex, as a list of numbers, and as base64 or base32 at any place inside of longer base64, broken into lines. A server that
  * wants to smuggle it out can; the rules say which servers get it.
+ *
+ * A search of a long text lets other work go on every {@link TURN_MS}.
  *
  * A spelling is never one regular expression: of a long secret, such as a signed token, that takes seconds to compile, or is too
  * large, and the error says what it was.
  *
  * @param secrets the stored text and whatever was made of it, such as `user:password` in base64
- * @returns text of latin1, one character a byte
+ * @returns text of latin1, one character a byte; it throws `UPSTREAM_ERROR` for a text that takes too long to search
  */
-export function createMask(secrets: readonly string[]): (latin1: string) => string {
+export function createMask(secrets: readonly string[]): (latin1: string) => Promise<string> {
   const finders = [...new Set(secrets)].filter((text) => text !== '').flatMap(findersOf)
-  return (text) => {
-    // Each looks at the whole text, and what overlaps is one: a spelling inside of another leaves no rest behind.
-    const found = finders.flatMap((find) => find(text)).sort((a, b) => a.from - b.from)
+  return async (text) => {
+    // Each searches the whole text, and what overlaps is one: a spelling inside of another leaves no rest behind.
+    const found = (await search(text, finders)).sort((a, b) => a.from - b.from)
     let masked = ''
     let done = 0
     for (const { from, to } of found) {
@@ -31,8 +42,30 @@ interface Range {
   readonly from: number
   readonly to: number
 }
-/** Every place of one spelling in a text. */
-type Find = (text: string) => Range[]
+/** Every place of one spelling in a text, and undefined between two steps of the search. */
+type Find = (text: string) => Iterable<Range | undefined>
+
+async function search(text: string, finders: readonly Find[]): Promise<Range[]> {
+  const found: Range[] = []
+  let turnBeganMs = performance.now()
+  let workedMs = 0
+  for (const find of finders) {
+    for (const range of find(text)) {
+      if (range !== undefined) found.push(range)
+      const turnMs = performance.now() - turnBeganMs
+      if (turnMs < TURN_MS) continue
+      workedMs += turnMs
+      if (workedMs > MAX_SEARCH_MS)
+        throw new VaultError(
+          'UPSTREAM_ERROR',
+          'The answer takes too long to be searched for the credential, so it is not passed on.',
+        )
+      await nextTurn()
+      turnBeganMs = performance.now()
+    }
+  }
+  return found
+}
 
 const literal = (text: string): string => text.replaceAll(/[.*+?^${}()|[\]\\/-]/g, '\\$&')
 const latin1 = (text: string): string => Buffer.from(text, 'utf8').toString('latin1')
@@ -50,8 +83,8 @@ function findersOf(secret: string): Find[] {
     ...raw.map(asItIs),
     escaped(secret),
     escaped([...secret].reverse().join('')),
-    spelled(hex, { unit: '[\\s:,;-]|0x|\\\\x|"', least: 0, most: 6 }),
-    spelled(numbers, { unit: '[\\s,;]', least: 1, most: 4 }),
+    spelled(hex, { unit: '[\\s:,;"\'-]{0,64}(?:0x|\\\\{1,4}x)?', least: 1, most: 1 }),
+    spelled(numbers, { unit: '[\\s,;]{1,64}', least: 1, most: 1 }),
     ...based(bytes, 6, base64Of),
     ...based(bytes, 5, base32Of),
   ]
@@ -60,12 +93,11 @@ function findersOf(secret: string): Find[] {
 /** Whatever the case of its letters. */
 function asItIs(spelling: string): Find {
   const wanted = spelling.toLowerCase()
-  return (text) => {
-    const found: Range[] = []
+  return function* (text) {
     const lower = text.toLowerCase()
+    yield
     for (let from = lower.indexOf(wanted); from !== -1; from = lower.indexOf(wanted, from + wanted.length))
-      found.push({ from, to: from + wanted.length })
-    return found
+      yield { from, to: from + wanted.length }
   }
 }
 
@@ -78,31 +110,41 @@ interface Gap {
 
 /** Parts that are looked for at once; where they stand, the rest is followed step by step. */
 const FIRST_PARTS = 3
+/** The longest spelling of one character, and the longest gap. */
+const LONGEST_CHARACTER = 40
+const LONGEST_GAP = 80
 
 /**
  * Parts one after the other, each in any of its ways: patterns without two ends at one place. All places that a step leads to are
  * followed together, so that no text takes longer than its length times that of the secret.
+ *
+ * @param firstCharacters how many characters the first parts stand for
  */
-function spelled(parts: readonly (readonly string[])[], gap: Gap): Find {
+function spelled(parts: readonly (readonly string[])[], gap: Gap, firstCharacters = FIRST_PARTS): Find {
   const compiled = new Map<string, RegExp>()
   const sticky = (source: string): RegExp => {
     const known = compiled.get(source) ?? new RegExp(source, 'iy')
     compiled.set(source, known)
     return known
   }
-  const steps = parts.map((ways) => ({ itself: itselfOf(ways), ways: ways.map(sticky) }))
+  // Of a long secret most patterns are never needed: each is compiled when a text comes that far.
+  const steps = parts.map((ways) => {
+    let patterns: readonly RegExp[] | undefined
+    return { itself: itselfOf(ways), patterns: () => (patterns ??= ways.map(sticky)) }
+  })
   const between = sticky(gap.unit)
+  const longestBeginning = LONGEST_CHARACTER * firstCharacters + LONGEST_GAP * FIRST_PARTS
   const first = parts.slice(0, FIRST_PARTS).map((ways) => `(?:${ways.join('|')})`)
-  const beginning = new RegExp(first.join(`(?:${gap.unit}){${gap.least},${gap.most}}`), 'gi')
+  const beginning = new RegExp(first.join(`(?:${gap.unit}){${gap.least},${gap.most}}`), 'i')
 
   function endOf(text: string, from: number): number | undefined {
     let places: readonly number[] = [from]
-    for (const [i, { itself, ways }] of steps.entries()) {
+    for (const [i, { itself, patterns }] of steps.entries()) {
       if (i > 0) places = past(text, places)
       const [place] = places
       // Most of a text is itself.
       if (places.length === 1 && text.charCodeAt(place!) === itself) places = [place! + 1]
-      else places = unique(places.flatMap((one) => ends(text, one, ways)))
+      else places = unique(places.flatMap((one) => ends(text, one, patterns())))
       if (places.length === 0) return undefined
     }
     return Math.max(...places)
@@ -119,21 +161,25 @@ function spelled(parts: readonly (readonly string[])[], gap: Gap): Find {
     return unique(all)
   }
 
-  return (text) => {
-    const found: Range[] = []
-    beginning.lastIndex = 0
-    for (let match = beginning.exec(text); match !== null; match = beginning.exec(text)) {
-      const from = match.index
+  return function* (text) {
+    for (let at = 0; at < text.length; ) {
+      const index = text.slice(at, at + WINDOW + longestBeginning).search(beginning)
+      if (index === -1 || index >= WINDOW) {
+        at += WINDOW
+        yield
+        continue
+      }
+      const from = at + index
       const to = endOf(text, from)
-      if (to !== undefined) found.push({ from, to })
-      beginning.lastIndex = to ?? from + 1
+      yield to === undefined ? undefined : { from, to }
+      at = to ?? from + 1
     }
-    return found
   }
 }
 
 /** The character that is a part as it is, and begins nothing else. */
-const itselfOf = ([way = '']: readonly string[]): number => (/^[^%&\\+]$/.test(way) ? way.charCodeAt(0) : -1)
+const itselfOf = ([way = '']: readonly string[]): number =>
+  /^[^%&\\+="']$/.test(way) ? way.charCodeAt(0) : -1
 
 function ends(text: string, place: number, ways: readonly RegExp[]): number[] {
   const found: number[] = []
@@ -156,24 +202,50 @@ function escaped(text: string): Find {
   )
   return spelled(
     parts.map((part) => ways.get(part)!),
-    { unit: '\\x00', least: 0, most: 3 },
+    // UTF-16 and UTF-32; a line of quoted-printable that goes on.
+    { unit: '\\x00|=\\r?\\n', least: 0, most: 3 },
+    parts.slice(0, FIRST_PARTS).join('').length,
   )
 }
 
 const backslashes = (count: number): string[] => [
   ...Array.from({ length: 3 * count + 1 }, (_, more) => `\\\\{${count + more}}`),
-  `(?:%(?:25){0,2}5c|&#0{0,4}92;|&#x0{0,4}5c;|\\\\{1,4}u005c|\\\\{1,4}x5c){${count}}`,
+  `(?:%(?:25){0,2}5c|&(?:amp;){0,2}(?:#0{0,4}92|#x0{0,4}5c|bsol);|\\\\{1,4}u005c|\\\\{1,4}x5c|\\\\{1,4}134|=5c){${count}}`,
 ]
 
+/** The names that HTML has for ASCII, without the backslash. */
 const namedEntities: Readonly<Record<string, string>> = {
-  '&': 'amp',
-  '<': 'lt',
-  '>': 'gt',
+  '\t': 'tab',
+  '\n': 'newline',
+  '!': 'excl',
   '"': 'quot',
+  '#': 'num',
+  $: 'dollar',
+  '%': 'percnt',
+  '&': 'amp',
   "'": 'apos',
-  '/': 'sol',
+  '(': 'lpar',
+  ')': 'rpar',
+  '*': '(?:mid)?ast',
   '+': 'plus',
+  ',': 'comma',
+  '.': 'period',
+  '/': 'sol',
+  ':': 'colon',
+  ';': 'semi',
+  '<': 'lt',
   '=': 'equals',
+  '>': 'gt',
+  '?': 'quest',
+  '@': 'commat',
+  '[': '(?:lsqb|lbrack)',
+  ']': '(?:rsqb|rbrack)',
+  '^': 'hat',
+  _: '(?:lowbar|underbar)',
+  '`': '(?:grave|diacriticalgrave)',
+  '{': '(?:lcub|lbrace)',
+  '|': '(?:verbar|vert|verticalline)',
+  '}': '(?:rcub|rbrace)',
 }
 const shortEscapes: Readonly<Record<string, string>> = {
   '\n': 'n',
@@ -197,11 +269,16 @@ function character(c: string): string[] {
     units.map((unit) => `\\\\{1,4}u${unit}`).join(''),
     `\\\\{1,4}u\\{0{0,4}${code.toString(16)}\\}`,
     bytes.map((byte) => `\\\\{1,4}x${byte}`).join(''),
+    bytes.map((byte) => `\\\\{1,4}${Number.parseInt(byte, 16).toString(8).padStart(3, '0')}`).join(''),
+    bytes.map((byte) => `=${byte}`).join('(?:=\\r?\\n)?'),
     ...['', ';'].map((end) => `&(?:amp;){0,2}#0{0,4}${code}${end}`),
     ...['', ';'].map((end) => `&(?:amp;){0,2}#x0{0,4}${code.toString(16)}${end}`),
   ]
   if (c === ' ') ways.push('\\+')
-  if (/["'/]/.test(c)) ways.push(`\\\\{1,4}${literal(c)}`)
+  // Also in Markdown, in a shell and in patterns.
+  if (/[^0-9A-Za-z\\\x80-\u{10ffff}]/u.test(c)) ways.push(`\\\\{1,4}${literal(c)}`)
+  // In CSV and in SQL.
+  if (/["']/.test(c)) ways.push(c + c)
   if (Object.hasOwn(namedEntities, c))
     ways.push(...again.map((times) => `&(?:amp;){${times}}${namedEntities[c]};`))
   if (Object.hasOwn(shortEscapes, c)) ways.push(`\\\\{1,4}${shortEscapes[c]}`)
@@ -218,7 +295,7 @@ function based(bytes: Buffer, bits: 5 | 6, encode: (bytes: Buffer) => string): F
     const whole = encode(Buffer.concat([Buffer.alloc(shift), bytes]))
     const first = Math.ceil((shift * 8) / bits)
     const last = Math.floor(((shift + bytes.length) * 8) / bits)
-    const gap = { unit: '[\\r\\n\\t ]|\\\\{1,4}[rnt]|%0[ad]', least: 0, most: 4 }
+    const gap = { unit: '[\\r\\n\\t ]|\\\\{1,4}[rnt]|%0[ad]', least: 0, most: 16 }
     return spelled([...whole.slice(first, last)].map(letter), gap)
   })
 }

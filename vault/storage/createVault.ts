@@ -59,7 +59,7 @@ export async function createVault(options: CreateVaultOptions): Promise<CreatedV
     assertNoVault(home)
     const vaultId = `vlt_${randomBytes(12).toString('hex')}`
     const createdAt = new Date((options.clock ?? systemVaultClock).now()).toISOString()
-    const open = headerFor({ version: newestVersion, vaultId, createdAt, kdf })
+    const open = headerFor({ version: newestVersion, vaultId, createdAt, files: '', kdf })
     signer = new SigningProcess()
     const { header, keys, seed } = await makeKeys(
       signer,

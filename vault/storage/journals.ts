@@ -10,20 +10,41 @@ import { backupSaltBytes, writeBackup } from './backup.ts'
 import { budgetPlace, recordsPlace, type VaultFiles } from './disk/vaultFiles.ts'
 import { firstVersionLogId } from './oldHome.ts'
 import type { VaultHeader } from './password/header.ts'
+import {
+  assertNewest,
+  markText,
+  type Positions,
+  positionsOf,
+  positionsText,
+  readMark,
+  readPositions,
+  withNewHeader,
+} from './positions.ts'
 import { RecordStore } from './records/recordStore.ts'
 
-/** How far the log had come, kept with what an older copy of the log and its head does not bring along. */
-const logMarkId = 'log-mark'
+export interface JournalsOptions {
+  readonly files: VaultFiles
+  /** As it is on disk. */
+  readonly header: () => VaultHeader
+  readonly clock: VaultClock
+  readonly limits: AuditLimits | undefined
+  readonly beforeUse: () => void
+}
 
-/** What a vault writes down: its records, its budgets' journal and its log. Opened and closed together. */
+/**
+ * What a vault writes down: its records, its budgets' journal and its log. Opened and closed together; each keeps how far
+ * the others had come, so that an older copy of some of them is noticed.
+ */
 export class Journals {
   readonly #files: VaultFiles
+  readonly #header: () => VaultHeader
   readonly store: RecordStore
   readonly budget: JournaledBudget
   readonly audit: ChainedAuditLog
 
-  constructor(files: VaultFiles, clock: VaultClock, limits: AuditLimits | undefined, beforeUse: () => void) {
+  constructor({ files, header, clock, limits, beforeUse }: JournalsOptions) {
     this.#files = files
+    this.#header = header
     this.store = new RecordStore(clock, beforeUse)
     this.budget = new JournaledBudget(clock, beforeUse)
     this.audit = ChainedAuditLog.open({
@@ -32,16 +53,32 @@ export class Journals {
       clock,
       isOurs: files.isOurs,
       ...(limits !== undefined && { limits }),
-      remember: (mark) => void this.store.note(logMarkId, mark).catch(() => {}),
+      files: () => this.#positions && positionsText(this.#positions),
+      remember: (log) => {
+        const positions = this.#positions
+        if (positions === undefined) return
+        const mark = markText(log, positionsText(positions))
+        for (const file of [this.store.log, this.budget.log]) file?.mark(mark).catch(() => {})
+      },
     })
   }
 
-  /** @param keys copied */
+  /** @param keys copied @throws `VAULT_CORRUPT` naming a file that is damaged or older than the others */
   open(vaultId: string, keys: HostKeys): void {
     this.store.open(recordsPlace(this.#files, vaultId, keys.recordsFile), keys.records)
     this.budget.open(budgetPlace(this.#files, vaultId, keys.budgetFile))
-    const marks = [logMarkId, firstVersionLogId].map((id) => this.store.getJson<AuditMark>('key', id))
-    this.audit.unlock(keys.audit, ...marks)
+    const marks = [
+      { by: 'records.log', mark: this.store.log!.lastMark },
+      { by: 'budget.log', mark: this.budget.log!.lastMark },
+    ].flatMap(({ by, mark }) => (mark === '' ? [] : [{ by, ...readMark(mark) }]))
+    const others = [
+      { by: 'the log', text: this.audit.lastFiles(keys.audit) ?? '' },
+      { by: 'vault.json', text: this.#header().files },
+    ].flatMap(({ by, text }) => (text === '' ? [] : [{ by, positions: readPositions(text) }]))
+    // Before anything is written: an older file that goes on would come to the number that is expected of it.
+    assertNewest(this.#positions!, [...marks, ...others])
+    const anchors = marks.map(({ log }) => log).sort((a, b) => b.seq - a.seq)
+    this.audit.unlock(keys.audit, anchors[0], this.store.getJson<AuditMark>('key', firstVersionLogId))
   }
 
   /** Tells in the log what is wrong with it, and that entries were written while it was locked. */
@@ -70,6 +107,15 @@ export class Journals {
     await this.store.close()
     await this.budget.close()
     await this.audit.lock()
+  }
+
+  /** What a header says that takes the place of this one. */
+  get withNewHeader(): string {
+    return withNewHeader(this.#positions!)
+  }
+
+  get #positions(): Positions | undefined {
+    return positionsOf(this.store, this.budget, this.#header())
   }
 
   /** @throws `ALREADY_EXISTS`, `STORAGE_UNAVAILABLE` */

@@ -65,7 +65,13 @@ export class LocalVault implements Vault {
     const beforeUse = () => {
       if (!this.#isOpening) this.assertUnlocked()
     }
-    this.#journals = new Journals(files, clock, logLimits, beforeUse)
+    this.#journals = new Journals({
+      files,
+      header: () => this.#gate.header,
+      clock,
+      limits: logLimits,
+      beforeUse,
+    })
     const { store, budget, audit } = this.#journals
     this.records = createPublicRecords(store)
     this.budget = budget
@@ -138,12 +144,17 @@ export class LocalVault implements Vault {
   changePassword(current: string, next: string): Promise<void> {
     assertPassword(next)
     return this.#inTurn(async () => {
-      if (this.#lockState.isUnlocked) return this.#gate.change(this.signer.process, current, next)
-      // Locked, the process is there for this alone.
-      await this.#withProcess(async (process) => {
-        await this.#gate.change(process, current, next)
-        await process.end()
-      })
+      if (this.#lockState.isUnlocked) {
+        const prove = (proof: Proof) => this.signer.process.check(proof)
+        return this.#gate.change(
+          this.signer.process,
+          current,
+          next,
+          prove,
+          () => this.#journals.withNewHeader,
+        )
+      }
+      await this.#withProcess((own) => this.#changeLocked(own, current, next))
     })
   }
 
@@ -218,6 +229,24 @@ export class LocalVault implements Vault {
     } finally {
       this.#isOpening = false
       zeroHostKeys(keys)
+    }
+  }
+
+  /** Locked, the process and the files are opened for this alone: each keeps how far the others had come. */
+  async #changeLocked(process: SigningProcess, current: string, next: string): Promise<void> {
+    const { header } = this.#gate
+    const open = (proof: Proof) => process.open(proof)
+    this.#isOpening = true
+    try {
+      await this.#gate.change(process, current, next, open, (keys) => {
+        if (header.version === newestVersion) this.#journals.open(this.vaultId, keys)
+        zeroHostKeys(keys)
+        return header.version === newestVersion ? this.#journals.withNewHeader : header.files
+      })
+      await process.end()
+    } finally {
+      await this.#journals.lock()
+      this.#isOpening = false
     }
   }
 

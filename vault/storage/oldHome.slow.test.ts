@@ -127,12 +127,18 @@ t.test('a vault of the first version opens and becomes one of the second', async
 
 t.test('what a crash left half way is brought to its end, wherever it came', async (t) => {
   const { home, open, write, versionOf } = oldHome(t)
+  // The header is written last: without it both files are new, and neither says anything of the other.
+  const inTheWay = join(home, '.vault.json.unfinished')
+  mkdirSync(inTheWay)
   const first = await open()
-  await first.unlock(password)
+  await t.rejects(first.unlock(password))
   await first.close()
-  const newBudget = readFileSync(join(home, 'budget.log'))
+  rmSync(inTheWay, { recursive: true })
+  const upgraded = ['records.log', 'budget.log'].map(
+    (name) => [name, readFileSync(join(home, name))] as const,
+  )
   for (const old of [['budget.log', 'vault.json'], ['vault.json'], ['records.log', 'vault.json']]) {
-    if (old.includes('records.log')) writeFileSync(join(home, 'budget.log'), newBudget)
+    for (const [name, bytes] of upgraded) writeFileSync(join(home, name), bytes)
     write(old)
     const next = await open()
     await next.unlock(password)

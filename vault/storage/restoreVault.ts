@@ -37,6 +37,7 @@ import {
 } from './password/header.ts'
 import { argon2idHasher } from './password/kdf.ts'
 import { Throttle } from './password/throttle.ts'
+import { positionsOf, positionsText } from './positions.ts'
 import { RecordStore } from './records/recordStore.ts'
 
 export interface RestoreVaultOptions extends OpenVaultOptions {
@@ -77,7 +78,7 @@ export async function restoreVault(options: RestoreVaultOptions): Promise<Restor
     const contents = await readContents(bytes, at, signer)
     const isOld = header.version !== newestVersion
     const records = isOld ? await adoptChanges(contents.records, signer) : contents.records
-    const newest = isOld ? await upgradedHeader(header, signer, proof) : header
+    const newest = await upgradedHeader({ ...header, files: '' }, signer, proof)
     preparePrivateFolder(home)
     const lock = await takeHome(home)
     try {
@@ -151,15 +152,21 @@ async function writeContents(
   records.create(recordsPlace(files, header.vaultId, keys.recordsFile), keys.records, contents.records)
   // All of this is on disk before `vault.json` makes it a vault: there is none in which they are not suspended.
   const suspended = await suspendCallers(records, clock.now())
-  const audit = ChainedAuditLog.open({ folder: files.auditFolder, headFile: files.auditHead, clock })
-  if (isOld) await records.note(firstVersionLogId, audit.last)
-  const firstVersion = records.getJson<AuditMark>('key', firstVersionLogId)
-  await records.close()
   const budget = new JournaledBudget(clock, () => {})
   budget.create(budgetPlace(files, header.vaultId, keys.budgetFile), contents.budget)
-  await budget.close()
+  const positions = () => positionsOf(records, budget, header)
+  const audit = ChainedAuditLog.open({
+    folder: files.auditFolder,
+    headFile: files.auditHead,
+    clock,
+    files: () => positionsText(positions()!),
+  })
+  if (isOld) await records.note(firstVersionLogId, audit.last)
+  const firstVersion = records.getJson<AuditMark>('key', firstVersionLogId)
   audit.unlock(keys.audit, undefined, firstVersion)
   await note(audit, suspended)
+  await records.close()
+  await budget.close()
   Throttle.create(files.throttle, clock)
   replaceFile(files.header, encodeHeader(header))
   return suspended

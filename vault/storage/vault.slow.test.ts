@@ -538,6 +538,7 @@ t.test(
     writeFileSync(join(home, 'lock.2'), 'released')
     const successor = closing(await openVault(common))
     await successor.unlock(password)
+    await successor.records.putJson('policy', 'default', { kept: 1 })
     const before = readFileSync(join(home, 'records.log'))
     const log = () =>
       readdirSync(join(home, 'audit')).map((name) => readFileSync(join(home, 'audit', name)).length)

@@ -103,15 +103,15 @@ t.test('only the gateway says that nothing was charged', async (t) => {
       t.strictSame(told, [buyer])
     }
   }
-  const refused = await pay(t, [() => over({ error: { code: 'invalid_payment', message: 'No.' } }, 400)])
-  t.match(refused.end, { kind: 'refused' })
+  const refused = await pay(t, [() => over({ error: { code: 'invalid_payment', message: 'No.' } }, 402)])
+  t.match(refused.end, { kind: 'refused', message: 'No.' })
   const error = { code: 'invalid_payment', message: 'Sign the EIP-712 domain in extra.' }
   const receipt = encodeHeader({
     success: false,
     errorReason: 'invalid_exact_evm_signature',
     transaction: '',
   })
-  const other = await pay(t, [() => over({ error }, 400, { 'payment-response': receipt })])
+  const other = await pay(t, [() => over({ error }, 402, { 'payment-response': receipt })])
   t.match(other.end, { kind: 'refused', message: /Choose the account/ }, 'in words for whoever has a wallet')
   const words = /has not been used on this network yet.*choose another wallet/
   const unknownFactory = { success: false, errorReason: 'eip6492_factory_not_allowed', transaction: '' }
@@ -121,8 +121,19 @@ t.test('only the gateway says that nothing was charged', async (t) => {
     method === 'eth_signTypedData_v4' ? `0x${'1'.repeat(64)}${'6492'.repeat(16)}` : undefined,
   )
   t.match(undeployed.end, { kind: 'refused', message: words }, 'whatever its factory did not do')
-  const later = await pay(t, [() => over({ error: 'insufficient_funds' }, 402)])
-  t.match(later.end, { kind: 'too_little' })
+  for (const reason of ['insufficient_funds', 'invalid_exact_evm_insufficient_balance']) {
+    const poor = {
+      'payment-response': encodeHeader({ success: false, errorReason: reason, transaction: '' }),
+    }
+    const fresh = {
+      x402Version: 2,
+      accepts: [entry],
+      error: { code: 'invalid_payment', message: 'It has 1.' },
+    }
+    const { end, sent } = await pay(t, [() => over(fresh, 402, poor)])
+    t.match(end, { kind: 'too_little', message: /has less than the price/ })
+    t.equal(sent.length, 1, 'a fresh offer is not signed by itself')
+  }
 })
 
 t.test(

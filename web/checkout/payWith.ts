@@ -91,13 +91,9 @@ const factoryNotAllowed = 'eip6492_factory_not_allowed'
 /** Whether a contract wallet has signed that its first payment has to make (ERC-6492). @param payment value of `PAYMENT-SIGNATURE` */
 const isUndeployed = (payment: string): boolean => /(6492){16}"/.test(atob(payment))
 
-/** A refused payment comes as a 402 with its x402 reason, which is a code and no words for a buyer. */
 function refusal({ code, reason, message, requestId }: ApiFault, payment: string): Fault {
-  if (/insufficient|balance/i.test(`${code} ${message}`))
-    return {
-      kind: 'too_little',
-      message: message || 'The network says that this wallet has less than the price.',
-    }
+  if (/insufficient|balance/i.test(reason))
+    return { kind: 'too_little', message: 'The network says that this wallet has less than the price.' }
   if (reason === factoryNotAllowed || isUndeployed(payment))
     return {
       kind: 'refused',

@@ -120,7 +120,7 @@ function followSession(
 
 async function faultIn(response: Response): Promise<ApiFault> {
   const text = await response.text()
-  let body: { error?: { code?: string; message?: string; requestId?: string } | string } = {}
+  let body: { error?: { code?: string; message?: string; requestId?: string } } = {}
   try {
     body = JSON.parse(text)
   } catch {
@@ -137,5 +137,5 @@ async function faultIn(response: Response): Promise<ApiFault> {
       error.requestId ?? requestId,
       reason,
     )
-  return new ApiFault(response.status, typeof error === 'string' ? error : '', '', requestId, reason)
+  return new ApiFault(response.status, '', '', requestId, reason)
 }

@@ -1,4 +1,4 @@
-import { factsOf, familyOf } from '../../core/domain/network.ts'
+import { familyOf, networkTitle } from '../../core/domain/network.ts'
 import { Address } from '../components/address.ts'
 import { Amount } from '../components/amount.ts'
 import { Button } from '../components/button.ts'
@@ -117,5 +117,4 @@ const ByTerminal = ({ command }: ViewProps) =>
     <p class="small soft">Any x402 client can pay the same address. This page shows it when it is done.</p>
   </div>`
 
-export const titleOf = ({ network }: Pick<CheckoutOffer, 'network'>): string =>
-  factsOf(network)?.title ?? network
+export const titleOf = ({ network }: Pick<CheckoutOffer, 'network'>): string => networkTitle(network)

@@ -31,7 +31,14 @@ const viewsOf = (store: Awaited<ReturnType<typeof fillStore>>): readonly string[
     '/links/import',
     '/purchases',
   ],
-  ...[`/purchases/${store.refundDue}`, `/purchases/${store.paidBack}`, '/sessions', '/reviews', '/fees'],
+  ...[
+    `/purchases/${store.refundDue}`,
+    `/purchases/${store.paidBack}`,
+    '/sessions',
+    '/sessions/new',
+    '/reviews',
+    '/fees',
+  ],
   ...['/webhooks', `/webhooks/${store.hookId}`, '/profile', '/developer', '/nowhere'],
 ]
 

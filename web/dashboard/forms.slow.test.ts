@@ -39,7 +39,7 @@ function tests(browser: Browser): void {
     await page.getByRole('alert').first().waitFor()
     t.strictSame(await isForReaders('a link'), [
       'Enter a title: what is sold, in a few words.',
-      'Enter the address of your API, such as https://api.example.com/v1.',
+      'Enter the whole address, such as https://api.example.com/v1.',
       'Enter a price in USDC, such as 0.01; 0 is free.',
     ])
     await hasFocus(page, 'title')
@@ -101,6 +101,43 @@ function tests(browser: Browser): void {
     await page.getByText('Enter a price in USDC').waitFor()
     t.equal((await isForReaders('an import')).length, 1)
     await hasFocus(page, 'price')
+  })
+
+  t.test('a seller without a program makes a payment link, and a link without an API', async (t) => {
+    const { page, site, problems } = await setUp(t, browser)
+    await page.goto(`${site.url}/dashboard/sessions`)
+    await page.getByRole('link', { name: 'New payment link' }).click()
+    await page.getByLabel('Amount, USDC').fill('0')
+    await page.getByRole('button', { name: 'Make the payment link' }).click()
+    await page.getByText('Enter a title: what the buyer pays for.').waitFor()
+    await page.getByLabel('Title').fill('Two lessons')
+    await page.getByRole('button', { name: 'Make the payment link' }).click()
+    await page.getByText('there is nothing to pay').waitFor()
+    t.equal((await errorsOf(page)).length, 1)
+    await page.getByLabel('Amount, USDC').fill('12.50')
+    await page.getByLabel('Address after paying').fill('https://shop.example/thanks')
+    await page.getByRole('button', { name: 'Make the payment link' }).click()
+    const preview = page.getByRole('link', { name: 'See what your buyer sees' })
+    const checkout = (await preview.getAttribute('href'))!
+    t.match(await page.locator('pre').textContent(), checkout)
+    t.strictSame(await seriousFindings(page), [])
+    await page.getByRole('link', { name: 'All payment sessions' }).click()
+    await page.getByText('Two lessons').waitFor()
+    await page.goto(checkout)
+    await page.getByRole('heading', { name: 'Two lessons' }).waitFor()
+
+    await page.goto(`${site.url}/dashboard/links/new`)
+    await page.getByLabel('A page or a file').check()
+    await page.getByLabel('Title').fill('Guide')
+    await page.getByLabel('Address of what you sell').fill('https://files.example/guide.pdf')
+    await page.getByLabel('Price, USDC').fill('5')
+    await page.getByRole('button', { name: 'Make the link' }).click()
+    await page.getByText('are led to what they bought').waitFor()
+    await page.getByRole('link', { name: 'Go to the link' }).click()
+    await page.getByLabel('A page or a file').waitFor()
+    t.ok(await page.getByLabel('A page or a file').isChecked())
+    t.equal(await page.getByRole('heading', { name: 'Health' }).count(), 0, 'nothing is called')
+    t.strictSame(problems, [])
   })
 
   t.test('a form that was changed and not saved is left after a question only', async (t) => {

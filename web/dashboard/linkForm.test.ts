@@ -4,6 +4,7 @@ import { linkBody } from './linkForm.ts'
 import type { LinkAnswer } from './types.ts'
 
 const fields = {
+  linkType: 'api',
   ...{ title: 'Weather', url: 'https://api.example/w', price: '0.01', description: '', slug: 'weather' },
   tags: 'maps',
   webhookUrl: '',
@@ -11,6 +12,7 @@ const fields = {
   headers: '',
 } as const
 const link = {
+  linkType: 'api',
   ...{ title: 'Weather', url: 'https://api.example/w', price: '0.01', description: '', slug: 'weather' },
   ...{ tags: ['maps'], webhookUrl: null, isPublic: true, isStealth: false },
 } as unknown as LinkAnswer
@@ -45,6 +47,8 @@ t.test(
       url,
       upstreamHeaders: { 'X-Key': 'a:b', Authorization: 'Bearer x' },
     })
+    const product = linkBody({ ...fields, url, headers, linkType: 'standard' }, link)
+    t.strictSame(product, { linkType: 'standard', url, upstreamHeaders: {} }, 'a page has no use for them')
     const near = 'https://api.example/v2'
     t.strictSame(linkBody({ ...fields, url: near, headers }, link), { url: near }, 'the same host keeps them')
   },

@@ -1,11 +1,17 @@
-import type { Browser } from 'playwright-core'
+import { base58 } from '@scure/base'
+import { VersionedTransaction } from '@solana/web3.js'
+import type { Browser, Page } from 'playwright-core'
 import t, { type Test } from 'tap'
+import { builtInAssets } from '../../core/domain/asset.ts'
 import type { RefundVerdict, TransferBack } from '../../core/ports/chains/refundProofs.ts'
+import { tokenAccountOf } from '../../core/solana/tokenAccountOf.ts'
+import { newSolanaSecret } from '../../localnet/demoBuyer.ts'
+import { bring } from '../../test/helpers/rows.ts'
 import { startBrowser } from '../../vault/testing/browser.ts'
 import { seriousFindings, startSite } from '../testing/openSite.ts'
-import type { TestWallet } from '../wallets/testing/testWallets.ts'
+import { solanaTestWallet, type TestWallet } from '../wallets/testing/testWallets.ts'
 import { fillStore, plainTexts } from './testing/fullStore.ts'
-import { openDashboard, sellersWallet } from './testing/openDashboard.ts'
+import { openDashboard, openDoor, sellersWallet } from './testing/openDashboard.ts'
 
 const chromium = await startBrowser(t)
 const paidWallet = '0x00000000000000000000000000000000000000a1'
@@ -21,7 +27,15 @@ interface Sent {
 async function shop(t: Test) {
   const verdicts: RefundVerdict[] = []
   const proved: TransferBack[] = []
+  const balance = { atomic: 5_000n }
   const site = await startSite(t, {
+    assets: [...builtInAssets],
+    payers: {
+      look: async () => ({
+        recentBlockhash: base58.encode(new Uint8Array(32)),
+        balanceAtomic: balance.atomic,
+      }),
+    },
     refundProofs: {
       async prove(transfer) {
         proved.push(transfer)
@@ -50,6 +64,7 @@ async function shop(t: Test) {
     proved,
     sent,
     account,
+    balance,
     inBrowser,
     mood: seller.inBrowser.mood,
     wallet: seller.wallet,
@@ -108,6 +123,79 @@ function tests(browser: Browser): void {
         problems.filter((text) => !/ERR_FAILED|status of (422|503|409|425)/.test(text)),
         [],
       )
+    },
+  )
+
+  t.test(
+    'a wallet on Solana refunds by one click too, and two tabs or a forgetful browser send nothing twice',
+    async (t) => {
+      const { site, inBrowser, wallet, balance } = await shop(t)
+      const { storeId, maps } = await fillStore(site, wallet, plainTexts)
+      const [paid, buyer] = [solanaTestWallet(newSolanaSecret()), solanaTestWallet(newSolanaSecret())]
+      const { network, address: asset } = builtInAssets.find(({ network }) =>
+        network.startsWith('solana:EtWT'),
+      )!
+      const { purchaseId } = await bring(site.db.books, {
+        ...{ state: 'refund_due', storeId, linkId: maps, network, asset, answer: null },
+        ...{ payer: buyer.address, payTo: paid.address, amountAtomic: 5_000n, atMs: site.clock.nowMs },
+      })
+      const sent: Uint8Array[] = []
+      const [asked, answer] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+      const onSolana: TestWallet = {
+        ...paid,
+        async request({ method, params }) {
+          if (method !== 'signAndSendTransaction') return paid.request({ method, params: params ?? [] })
+          sent.push(Buffer.from(String(params![0]), 'base64'))
+          asked.resolve()
+          await answer.promise
+          return Buffer.alloc(64, 7).toString('base64')
+        },
+      }
+      const { page } = await openDoor(t, browser, `${site.url}/dashboard`, [inBrowser, onSolana])
+      await page.getByRole('button', { name: /Base test wallet/ }).click()
+      await page.getByRole('button', { name: 'Sign out' }).first().waitFor()
+      const address = `${site.url}/dashboard/purchases/${purchaseId}`
+      const refund = (tab: Page) => tab.getByRole('button', { name: 'Refund 0.005 USDC' })
+
+      const forgetful = await page.context().newPage()
+      await forgetful.addInitScript("Storage.prototype.setItem = () => { throw new Error('blocked') }")
+      await forgetful.goto(address)
+      await refund(forgetful).click()
+      await forgetful.getByText(/This browser keeps nothing/).waitFor()
+      await forgetful.close()
+
+      await page.goto(address)
+      balance.atomic = 4_999n
+      await refund(page).click()
+      await page.getByText(/less than the refund/).waitFor()
+      t.strictSame(sent, [])
+      balance.atomic = 5_000n
+      await refund(page).click()
+      await asked.promise
+      const other = await page.context().newPage()
+      await other.goto(address)
+      await other.getByText('The transfer may have been sent').waitFor()
+      t.strictSame(await seriousFindings(other), [])
+      await other.getByRole('button', { name: /start over/ }).click()
+      await other.getByText(/Another tab is sending this refund/).waitFor()
+      t.equal(await refund(other).count(), 0, 'which may still be sent')
+      answer.resolve()
+      await page.getByText('Refunded', { exact: true }).first().waitFor()
+
+      t.equal(sent.length, 1)
+      const { message, signatures } = VersionedTransaction.deserialize(sent[0]!)
+      t.equal(signatures.length, 1)
+      t.equal(message.staticAccountKeys[0]!.toBase58(), paid.address, 'which pays the fee')
+      const transfer = message.compiledInstructions[2]!
+      const keys = transfer.accountKeyIndexes.map((i) => message.staticAccountKeys[i]!.toBase58())
+      const token = { address: asset, program: 'token' } as const
+      t.strictSame(keys, [
+        tokenAccountOf(paid.address, token),
+        asset,
+        tokenAccountOf(buyer.address, token),
+        paid.address,
+      ])
+      t.equal(Buffer.from(transfer.data).readBigUInt64LE(1), 5_000n)
     },
   )
 

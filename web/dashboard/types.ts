@@ -2,6 +2,7 @@
 
 export interface LinkAnswer {
   readonly id: string
+  readonly linkType: 'api' | 'standard'
   readonly url: string
   readonly title: string
   readonly description: string

@@ -8,6 +8,7 @@ import { ImportLinks } from './views/importLinks.ts'
 import { Link } from './views/link.ts'
 import { Links } from './views/links.ts'
 import { NewLink } from './views/newLink.ts'
+import { NewSession } from './views/newSession.ts'
 import { Overview } from './views/overview.ts'
 import { Profile } from './views/profile.ts'
 import { Purchase } from './views/purchase.ts'
@@ -32,6 +33,7 @@ export function viewOf(path: string, query: URLSearchParams): VNode {
       if (id !== undefined) return html`<${Purchase} key=${id} id=${id} />`
       return html`<${Purchases} key=${String(query)} linkId=${query.get('linkId') ?? ''} status=${query.get('status') ?? ''} />`
     case 'sessions':
+      if (id === 'new') return html`<${NewSession} />`
       return html`<${Sessions} key=${String(query)} status=${query.get('status') ?? ''} />`
     case 'fees':
       return html`<${Fees} />`

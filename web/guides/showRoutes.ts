@@ -15,7 +15,6 @@ export function showRoutes(): void {
       url: '/docs/api/ui/json',
       dom_id: '#swagger-ui',
       docExpansion: 'list',
-      deepLinking: true,
     })
   document.head.append(script)
 }

@@ -12,6 +12,12 @@ export interface Request {
   readonly key?: string
 }
 
+/** Of a payment: x402's reason, and the same in words. */
+export interface Refusal {
+  readonly reason: string
+  readonly message: string
+}
+
 /** What came back, in a form that can be shown. */
 export interface Answer {
   readonly status: number
@@ -19,6 +25,8 @@ export interface Answer {
   readonly text: string
   /** Where the gateway asks for a payment: what it costs. */
   readonly offer?: PaymentRequired
+  /** Why the gateway refused the payment that came with the call, beside a fresh offer. */
+  readonly refusal?: Refusal
   readonly purchaseId?: string
   /** Of a paid answer: what its buyer reviews it with. */
   readonly reviewToken?: string
@@ -50,14 +58,16 @@ export async function callLink({ url, method, body, key }: Request, payment?: st
     ? new TextDecoder().decode(bytes)
     : `${headers.get('content-type')}, ${bytes.byteLength} bytes`
   const parsed = isText ? parse(text) : undefined
+  // Only the gateway sends this header: a seller's own 402 is an answer, and no wallet is asked to pay it.
+  const offer = status === 402 && headers.has('payment-required') ? (parsed as PaymentRequired) : undefined
   const note = noteIn(parsed)
   const purchaseId = headers.get('x-purchase-id') ?? note.purchaseId
   const reviewToken = headers.get('x-review-token') ?? note.reviewToken
   const { payer } = receiptIn(headers)
   return {
     ...{ status, ms, text: cut(parsed === undefined ? text : JSON.stringify(parsed, null, 2)) },
-    // Only the gateway sends this header: a seller's own 402 is an answer, and no wallet is asked to pay it.
-    ...(status === 402 && headers.has('payment-required') && { offer: parsed as PaymentRequired }),
+    ...(offer !== undefined && { offer }),
+    ...(offer !== undefined && payment !== undefined && { refusal: (parsed as { error: Refusal }).error }),
     ...(purchaseId !== undefined && { purchaseId }),
     ...(reviewToken !== undefined && { reviewToken }),
     ...(payer !== undefined && { payer }),

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { inputFieldsOf, valuesOf } from './inputFields.ts'
+import { inputErrors, inputFieldsOf, valuesOf } from './inputFields.ts'
 
 t.test('properties become fields of their kind, and what was filled in becomes values again', async (t) => {
   const fields = inputFieldsOf({
@@ -28,8 +28,11 @@ t.test('properties become fields of their kind, and what was filled in becomes v
   )
   const filled = { city: 'Oslo', days: '4', units: '', hourly: 'false', area: '[1]', odd: 'x' }
   t.strictSame(valuesOf(fields, filled), { city: 'Oslo', days: 4, hourly: false, area: [1], odd: 'x' })
-  t.strictSame(valuesOf(fields, { days: 'four' }), { days: 'four' }, 'the seller judges it')
-  t.throws(() => valuesOf(fields, { area: '[' }), { message: 'Expected JSON in “area”.' })
+  t.strictSame([...inputErrors(fields, filled)], [])
+  const wrong = inputErrors(fields, { days: 'four', area: '[' })
+  t.strictSame([...wrong.keys()], ['city', 'days', 'area'])
+  for (const days of [' ', '1e999', '1,5'])
+    t.ok(inputErrors(fields, { city: 'Oslo', days }).has('days'), days)
 })
 
 t.test(

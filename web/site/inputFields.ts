@@ -49,9 +49,38 @@ function kindOf(type: unknown): InputField['kind'] {
   return type === 'object' || type === 'array' ? 'json' : 'text'
 }
 
+/** What is wrong with what was filled in, by the field's name. */
+export function inputErrors(
+  fields: readonly InputField[],
+  filled: Readonly<Record<string, string>>,
+): ReadonlyMap<string, string> {
+  const errors = new Map<string, string>()
+  for (const { name, kind, isRequired } of fields) {
+    const text = filled[name] ?? ''
+    const isChosen = kind === 'choice' || kind === 'flag'
+    if (text === '') {
+      if (isRequired)
+        errors.set(name, isChosen ? 'Choose one: the call needs it.' : 'Fill this in: the call needs it.')
+    } else if (kind === 'number' && (text.trim() === '' || !Number.isFinite(Number(text))))
+      errors.set(name, 'Enter a number, such as 3 or 0.5.')
+    else if (kind === 'json' && !isJson(text))
+      errors.set(name, 'Enter JSON, such as {"city": "Lisbon"} or [1, 2].')
+  }
+  return errors
+}
+
+export function isJson(text: string): boolean {
+  try {
+    JSON.parse(text)
+    return true
+  } catch {
+    return false
+  }
+}
+
 /**
  * What was filled in, as a request carries it: text for a query, values for a JSON body. Empty fields are left out.
- * @throws {SyntaxError} that names the field whose JSON is none
+ * @param filled without {@link inputErrors}
  */
 export function valuesOf(
   fields: readonly InputField[],
@@ -61,18 +90,10 @@ export function valuesOf(
   for (const { name, kind } of fields) {
     const text = filled[name] ?? ''
     if (text === '') continue
-    if (kind === 'number') values.push([name, Number.isFinite(Number(text)) ? Number(text) : text])
+    if (kind === 'number') values.push([name, Number(text)])
     else if (kind === 'flag') values.push([name, text === 'true'])
-    else if (kind === 'json') values.push([name, readJson(name, text)])
+    else if (kind === 'json') values.push([name, JSON.parse(text)])
     else values.push([name, text])
   }
   return Object.fromEntries(values)
-}
-
-function readJson(name: string, text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    throw new SyntaxError(`Expected JSON in “${name}”.`)
-  }
 }

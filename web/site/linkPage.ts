@@ -1,6 +1,7 @@
 import type { Asset } from '../../core/domain/asset.ts'
 import type { LinkType } from '../../core/domain/link.ts'
 import { Avatar } from '../components/avatar.ts'
+import { ticksOf } from '../components/axes.ts'
 import { Badge } from '../components/badge.ts'
 import { BarChart } from '../components/barChart.ts'
 import { Button } from '../components/button.ts'
@@ -9,6 +10,7 @@ import { CopyButton } from '../components/copyButton.ts'
 import { NetworkBadge } from '../components/networkBadge.ts'
 import { Notice } from '../components/notice.ts'
 import { Table } from '../components/table.ts'
+import { dayOf } from '../components/time.ts'
 import { html } from '../html.ts'
 import { callSamples } from './callSamples.ts'
 import type { InputField } from './inputFields.ts'
@@ -165,13 +167,14 @@ const Health = ({ days, uptime }: Pick<LinkPageProps, 'days'> & { readonly uptim
     <div class="row apart"><h2 id="health">Health</h2><span class="soft small">${uptime === null ? 'Not known yet' : `${uptime}% in 30 days`}</span></div>
     <${BarChart}
       label=${uptime === null ? 'No health checks yet' : `Uptime of the last ${days.length} days: ${uptime}%`}
-      height=${44}
+      height=${64}
       most=${100}
       bars=${days.map(({ day, uptime: share }) => ({
         label: `${day}: ${share === null ? 'not known' : `${share}%`}`,
         value: share ?? 100,
         tone: share === null ? 'none' : share >= 99 ? 'good' : share >= 90 ? 'warn' : 'bad',
       }))}
-      ends=${['30 days ago', 'Today']}
+      valueText=${(share: number) => `${share}%`}
+      ends=${ticksOf(days.map(({ day }) => dayOf(Date.parse(day))))}
     />
   </section>`

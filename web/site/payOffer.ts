@@ -1,7 +1,7 @@
 import { useEffect, useState } from 'preact/hooks'
 import type { Asset } from '../../core/domain/asset.ts'
 import { formatAmount } from '../../core/domain/money.ts'
-import { factsOf, familyOf } from '../../core/domain/network.ts'
+import { familyOf, networkTitle } from '../../core/domain/network.ts'
 import type { PaymentRequired, PaymentRequirements } from '../../core/x402/types.ts'
 import { Address } from '../components/address.ts'
 import { Amount } from '../components/amount.ts'
@@ -54,7 +54,7 @@ export function PayOffer({ offer, assets, isBusy, onSigned }: PayOfferProps) {
       id="way"
       label="Pay on"
       tabs=${ways.map((way) => ({
-        title: factsOf(way.entry.network)?.title ?? way.entry.network,
+        title: networkTitle(way.entry.network),
         content: html`<${WayView} way=${way} wallets=${wallets} isBusy=${isBusy || step !== undefined} onPay=${(wallet: FoundWallet) => pay(way, wallet)} />`,
       }))}
     />

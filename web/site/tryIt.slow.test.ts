@@ -16,14 +16,34 @@ if (browser !== undefined) {
     async (t) => {
       const product = await startProduct(t)
       const { chains, url } = product
-      const inputSchema = { type: 'object', required: ['city'], properties: { city: { type: 'string' } } }
+      const inputSchema = {
+        ...{ type: 'object', required: ['city', 'units'] },
+        properties: {
+          ...{ city: { type: 'string' }, days: { type: 'integer' }, area: { type: 'array' } },
+          units: { enum: ['metric', 'imperial'], description: 'Of temperatures.' },
+        },
+      }
       const more = { isPublic: true, inputSchema, methods: ['GET'] }
       await product.addLink('gratis', '0', { ...more, title: 'Gratis' })
       await product.addLink('paid', '0.01', { ...more, title: 'Paid' })
       const { page, problems } = await openTab(t, browser, `${url}/alice/gratis`)
       await page.getByRole('button', { name: 'Call it' }).click()
-      await page.getByText('“city” is needed.').waitFor()
+      const errors = () => page.locator('.try .error').allTextContents()
+      await page.locator('#input-city-error').waitFor()
+      t.match(await errors(), [/Fill this in/, /Choose one/])
+      t.equal(await page.evaluate('document.activeElement.id'), 'input-city', 'the first has the focus')
       await page.getByLabel('city (needed)').fill('São Paulo')
+      await page.getByLabel('units (needed)').selectOption('metric')
+      t.strictSame(await errors(), [], 'what was changed is not wrong any more')
+      await page.getByLabel('days').fill('four')
+      await page.getByLabel('area').fill('[1')
+      await page.getByRole('button', { name: 'Call it' }).click()
+      await page.locator('#input-days-error').waitFor()
+      t.match(await errors(), [/Enter a number/, /Enter JSON/])
+      t.strictSame(await seriousFindings(page), [])
+      t.equal(product.api.calls.length, 0, 'nothing was called')
+      await page.getByLabel('days').fill('4')
+      await page.getByLabel('area').fill('')
       await page.getByRole('button', { name: 'Call it' }).click()
       await page.getByRole('heading', { name: /^Answer/ }).waitFor()
       t.match(JSON.stringify(product.api.calls.at(-1)), 'city=S%C3%A3o+Paulo')
@@ -39,6 +59,7 @@ if (browser !== undefined) {
         await tab.page.goto(`${url}/alice/paid`)
         const before = await chain.balance(product.payTo(chain))
         await tab.page.getByLabel('city (needed)').fill('Oslo')
+        await tab.page.getByLabel('units (needed)').selectOption('metric')
         await tab.page.getByRole('button', { name: /^Call it for/ }).click()
         await tab.page.locator('.offer label', { hasText: chain.name === 'evm' ? 'Base' : 'Solana' }).click()
         // Whoever says no has paid nothing, and can say yes then.
@@ -108,10 +129,16 @@ if (browser !== undefined) {
       const offer = await (await fetch(`${url}/api/link/alice/paid`)).json()
 
       await call.click()
-      said.push(() => ({ status: 402, body: JSON.stringify({ ...offer, error: 'insufficient_funds' }) }))
-      await pay.click()
-      await page.getByText('The payment was refused').waitFor()
-      await page.getByText('This wallet has less than the price.').waitFor()
+      for (const [reason, message, shown] of [
+        ['insufficient_funds', 'The payer has 1 atomic units.', 'This wallet has less than the price.'],
+        ['invalid_exact_evm_signature', 'The signature is another’s.', 'The signature is another’s.'],
+      ]) {
+        const error = { code: 'invalid_payment', reason, message }
+        said.push(() => ({ status: 402, body: JSON.stringify({ ...offer, success: false, error }) }))
+        await pay.click()
+        await page.getByText('The payment was refused').waitFor()
+        await page.getByText(shown!).waitFor()
+      }
       t.equal(await pay.getAttribute('aria-busy'), null, 'it can be tried again')
 
       for (const next of ['lost', { status: 429, body: '{}' }, { status: 503, body: '{}' }] as const)
@@ -131,7 +158,7 @@ if (browser !== undefined) {
       await again.click()
       await page.getByText('Paid. Purchase').waitFor()
       t.notOk(await call.isDisabled())
-      t.equal(new Set(payments).size, 2, 'one that was refused, one that was taken')
+      t.equal(new Set(payments).size, 3, 'two that were refused, one that was taken')
       t.equal((await chain.balance(product.payTo(chain))) - before, 10_000n, 'charged once')
       await page.reload()
       await call.click()

@@ -1,6 +1,5 @@
-import { useEffect, useState } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import type { Asset } from '../../core/domain/asset.ts'
-import type { PaymentRequired } from '../../core/x402/types.ts'
 import { Amount } from '../components/amount.ts'
 import { Button } from '../components/button.ts'
 import { Field } from '../components/field.ts'
@@ -10,9 +9,9 @@ import { useUnsaved } from '../desk/unsaved.ts'
 import { html } from '../html.ts'
 import { island } from '../island/island.ts'
 import { forgetInTab, keepInTab, keptInTab } from '../tabStorage.ts'
-import { type Answer, callLink, type Request } from './callLink.ts'
+import { type Answer, callLink, type Refusal, type Request } from './callLink.ts'
 import { hasBody, queryOf } from './callSamples.ts'
-import { type InputField, valuesOf } from './inputFields.ts'
+import { type InputField, inputErrors, isJson, valuesOf } from './inputFields.ts'
 import { PayOffer } from './payOffer.ts'
 import { ReviewForm } from './reviewForm.ts'
 
@@ -29,10 +28,14 @@ export interface TryItProps {
 
 type Filled = Readonly<Record<string, string>>
 
+/** What is filled in where the seller names no fields. */
+const FREE = ''
+
 /** A link's input as a form, its call, its price, and the answer. */
 function TryItView({ path, method, fields, price, assets }: TryItProps) {
   const [filled, setFilled] = useState<Filled>(() => firstOf(fields))
-  const [free, setFree] = useState('')
+  const [refused, setRefused] = useState<Refused>()
+  const form = useRef<{ querySelector(selector: string): { focus(): void } | null }>(null)
   const [answer, setAnswer] = useState<Answer>()
   const [fault, setFault] = useState<string>()
   const [asked, setAsked] = useState<Request>()
@@ -62,12 +65,17 @@ function TryItView({ path, method, fields, price, assets }: TryItProps) {
   const submit = (event: { preventDefault(): void }) => {
     event.preventDefault()
     if (isOpen || isBusy) return
-    try {
-      void call({ ...requestOf(path, method, fields, filled, free), key: newKey() })
-    } catch (error) {
-      setFault((error as Error).message)
-    }
+    const errors = errorsOf(method, fields, filled)
+    setRefused({ filled, errors })
+    if (errors.size === 0) void call({ ...requestOf(path, method, fields, filled), key: newKey() })
   }
+  useEffect(() => form.current?.querySelector('[aria-invalid="true"]')?.focus(), [refused])
+  const at = (name: string) => ({
+    value: filled[name] ?? '',
+    // What was changed since is not wrong any more.
+    error: filled[name] === refused?.filled[name] ? refused?.errors.get(name) : undefined,
+    onInput: (value: string) => setFilled((before) => ({ ...before, [name]: value })),
+  })
   useEffect(() => {
     const kept = keptCall(path)
     if (kept === undefined) return
@@ -82,28 +90,26 @@ function TryItView({ path, method, fields, price, assets }: TryItProps) {
     setFault(undefined)
     setAnswer(undefined)
   }
-  const { offer } = answer ?? {}
+  const { offer, refusal } = answer ?? {}
   // A payment buys one call; with the same one, the same call is answered and costs nothing more.
   const isOpen = sent !== undefined && (fault !== undefined || (answer !== undefined && isUnsure(answer)))
-  const isRefused = sent !== undefined && fault === undefined && offer !== undefined && !isBusy
   // A buyer who leaves now loses the payment that the answer can still be requested with.
   useUnsaved(isOpen || (sent !== undefined && isBusy))
   return html`<div class="stack try">
-    <form class="stack" onSubmit=${submit}>
-      ${fields.length > 0 && html`<div class="fields">${fields.map((field) => html`<${InputControl} field=${field} value=${filled[field.name] ?? ''} onChange=${(value: string) => setFilled((before) => ({ ...before, [field.name]: value }))} />`)}</div>`}
+    <form class="stack" ref=${form} onSubmit=${submit} novalidate>
+      ${fields.length > 0 && html`<div class="fields">${fields.map((field) => html`<${InputControl} field=${field} ...${at(field.name)} />`)}</div>`}
       ${
         fields.length === 0 &&
         html`<${Field}
           id="free-input"
           label=${hasBody(method) ? 'Body (JSON)' : 'Query'}
           hint=${hasBody(method) ? undefined : 'Such as city=Lisbon; empty is fine.'}
-          value=${free}
-          onInput=${setFree}
+          ...${at(FREE)}
           ...${hasBody(method) ? { rows: 4 } : {}}
         />`
       }
       <div class="row">
-        <${Button} kind="primary" type="submit" isBusy=${isBusy} disabled=${isOpen}>${price === null ? 'Call it' : html`Call it for <${Amount} value=${price} />`}<//>
+        <${Button} kind="primary" type="submit" isBusy=${isBusy} disabled=${isOpen}>${price === null ? 'Call it' : html`<span>Call it for <${Amount} value=${price} /></span>`}<//>
         <span class="small soft">${price === null ? 'It is free.' : 'Nothing is paid before you confirm it in your wallet.'}</span>
       </div>
     </form>
@@ -118,7 +124,7 @@ function TryItView({ path, method, fields, price, assets }: TryItProps) {
           <${Button} kind="quiet" disabled=${isBusy} onClick=${giveUp}>Give it up, and pay anew<//>
         </div>`
       }
-      ${isRefused && html`<${Notice} tone="bad" title="The payment was refused">${reasonOf(offer)} Nothing was paid; you can try again.<//>`}
+      ${refusal && fault === undefined && !isBusy && html`<${Notice} tone="bad" title="The payment was refused">${wordsOf(refusal)} Nothing was paid; you can try again.<//>`}
       ${
         offer &&
         asked &&
@@ -146,13 +152,11 @@ function keptCall(path: string): readonly [Request, string] | undefined {
 const isUnsure = ({ status, purchaseId }: Answer): boolean =>
   status >= 500 || ([408, 425, 429].includes(status) && purchaseId === undefined)
 
-/** Why a payment was not taken: a code of x402, where the gateway gives one. */
-const reasonOf = ({ error }: PaymentRequired): string =>
-  /insufficient|balance/i.test(error ?? '')
+/** For a buyer with a wallet: the gateway counts in the smallest units of a token. */
+const wordsOf = ({ reason, message }: Refusal): string =>
+  /insufficient|balance/i.test(reason)
     ? 'This wallet has less than the price.'
-    : error
-      ? `The gateway says: ${error}.`
-      : ''
+    : `The gateway says: ${message}`
 
 const firstOf = (fields: readonly InputField[]): Filled =>
   Object.fromEntries(
@@ -162,51 +166,55 @@ const firstOf = (fields: readonly InputField[]): Filled =>
     ]),
   )
 
-/** @throws an error in words for whoever fills in the form */
-function requestOf(
-  path: string,
-  method: string,
-  fields: readonly InputField[],
-  filled: Filled,
-  free: string,
-): Request {
-  const missing = fields.find(({ name, isRequired }) => isRequired && (filled[name] ?? '') === '')
-  if (missing) throw new Error(`“${missing.name}” is needed.`)
+/** A form that was not sent, and why. */
+interface Refused {
+  readonly filled: Filled
+  readonly errors: ReadonlyMap<string, string>
+}
+
+function errorsOf(method: string, fields: readonly InputField[], filled: Filled): Refused['errors'] {
+  if (fields.length > 0 || !hasBody(method) || isJson(filled[FREE] || '{}'))
+    return inputErrors(fields, filled)
+  return new Map([[FREE, 'Enter JSON, such as {"city": "Lisbon"}; empty is fine.']])
+}
+
+/** @param filled without {@link errorsOf} */
+function requestOf(path: string, method: string, fields: readonly InputField[], filled: Filled): Request {
+  const free = filled[FREE] ?? ''
   if (!hasBody(method)) {
     const query =
       fields.length === 0 ? free.trim().replace(/^\??(?=.)/, '?') : queryOf(valuesOf(fields, filled))
     return { url: path + query, method }
   }
-  if (fields.length > 0) return { url: path, method, body: JSON.stringify(valuesOf(fields, filled)) }
-  try {
-    return { url: path, method, body: JSON.stringify(JSON.parse(free || '{}')) }
-  } catch {
-    throw new Error('Expected JSON in the body.')
-  }
+  const body = fields.length > 0 ? valuesOf(fields, filled) : JSON.parse(free || '{}')
+  return { url: path, method, body: JSON.stringify(body) }
 }
 
 const InputControl = ({
   field: { name, kind, isRequired, description, options },
   value,
-  onChange,
+  error,
+  onInput,
 }: {
   readonly field: InputField
   readonly value: string
-  readonly onChange: (value: string) => void
+  readonly error: string | undefined
+  readonly onInput: (value: string) => void
 }) => {
   const id = `input-${name}`
   const label = isRequired ? `${name} (needed)` : name
   if (kind === 'choice' || kind === 'flag') {
     const values = kind === 'flag' ? ['true', 'false'] : options
     const choices = [{ value: '', label: '–' }, ...values.map((one) => ({ value: one, label: one }))]
-    return html`<${Select} id=${id} label=${label} value=${value} options=${choices} onChange=${onChange} />`
+    return html`<${Select} id=${id} label=${label} value=${value} hint=${description || undefined} error=${error} options=${choices} onChange=${onInput} />`
   }
   return html`<${Field}
     id=${id}
     label=${label}
     value=${value}
     hint=${description || undefined}
-    onInput=${onChange}
+    error=${error}
+    onInput=${onInput}
     ...${kind === 'json' ? { rows: 3 } : {}}
     ...${kind === 'number' ? { inputmode: 'decimal' } : {}}
   />`

@@ -1,4 +1,4 @@
-import { factsOf } from '../../core/domain/network.ts'
+import { networkTitle } from '../../core/domain/network.ts'
 import { exactTime } from '../components/time.ts'
 import { html } from '../html.ts'
 
@@ -91,7 +91,7 @@ const Wallets = ({ of, words }: { readonly of: readonly StatementWallet[]; reado
 
 function Account({ of, month }: { readonly of: StatementAccount; readonly month: string }) {
   const { currency, token, sales, refunds } = of
-  const where = token === null ? 'on all networks' : `on ${factsOf(token.network)?.title ?? token.network}`
+  const where = token === null ? 'on all networks' : `on ${networkTitle(token.network)}`
   // Points stand below each other.
   const amounts = [of.owedBefore, of.fees, of.feesReturned, of.paid, of.owedAfter]
   const places = Math.max(...amounts.map((value) => value.length - value.indexOf('.') - 1))

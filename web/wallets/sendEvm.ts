@@ -1,5 +1,5 @@
 import { switchTo } from './signEvm.ts'
-import { type Eip1193, type EvmWallet, faultOf, WalletFault } from './wallet.ts'
+import { type Eip1193, type EvmWallet, sendFaultOf, WalletFault } from './wallet.ts'
 
 /** A transfer of tokens that an EVM wallet sends itself, and pays the gas of. */
 export interface EvmTransfer {
@@ -29,7 +29,7 @@ export async function sendEvm(wallet: EvmWallet, transfer: EvmTransfer): Promise
   const hash = await provider
     .request({ method: 'eth_sendTransaction', params: [{ from, to: asset, data, value: '0x0' }] })
     .catch((error: unknown) => {
-      throw faultOf(error, name)
+      throw sendFaultOf(error, name)
     })
   if (typeof hash !== 'string' || !/^0x[0-9a-f]{64}$/i.test(hash))
     throw new WalletFault(

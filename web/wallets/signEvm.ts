@@ -1,4 +1,4 @@
-import { factsOf } from '../../core/domain/network.ts'
+import { factsOf, networkTitle } from '../../core/domain/network.ts'
 import { transferTypes } from '../../core/x402/transferTypes.ts'
 import type { SignOptions } from './signOptions.ts'
 import { type Terms, tooLittle } from './terms.ts'
@@ -78,7 +78,7 @@ export async function signEvm(wallet: EvmWallet, terms: Terms, options: SignOpti
 /** EIP-3326, and EIP-3085 where the wallet does not know the network yet. */
 export async function switchTo({ provider, name }: EvmWallet, network: string): Promise<void> {
   const chainId = `0x${chainIdOf(network).toString(16)}`
-  const title = factsOf(network)?.title ?? network
+  const title = networkTitle(network)
   const current = async () => BigInt((await provider.request({ method: 'eth_chainId' })) as string)
   if ((await current().catch(throwFault(name))) === BigInt(chainId)) return
   try {

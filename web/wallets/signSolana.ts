@@ -11,6 +11,8 @@ const clusters: Readonly<Record<string, string>> = {
   'solana:4uhcVJyU9pJkvQyS88uRDiswHXSCkY3z': 'solana:testnet',
 }
 
+export const clusterOf = (network: string): string => clusters[network] ?? 'solana:localnet'
+
 interface Connect {
   connect(): Promise<{ readonly accounts: readonly StandardAccount[] }>
 }
@@ -30,7 +32,7 @@ interface SignTransaction {
 export async function signSolana(wallet: SolanaWallet, terms: Terms, options: SignOptions): Promise<object> {
   const { standard, name } = wallet
   const { entry, asset, amountAtomic } = terms
-  const chain = clusters[entry.network] ?? 'solana:localnet'
+  const chain = clusterOf(entry.network)
   const signer = standard.features['solana:signTransaction'] as SignTransaction | undefined
   if (signer?.supportedTransactionVersions.includes(0) !== true)
     throw new WalletFault(

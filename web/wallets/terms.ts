@@ -1,6 +1,6 @@
 import type { Asset } from '../../core/domain/asset.ts'
 import { formatAmount } from '../../core/domain/money.ts'
-import { factsOf } from '../../core/domain/network.ts'
+import { networkTitle } from '../../core/domain/network.ts'
 import type { PaymentRequirements } from '../../core/x402/types.ts'
 import { WalletFault } from './wallet.ts'
 
@@ -51,7 +51,7 @@ export function tooLittle(
   { asset, amountAtomic }: Pick<Terms, 'asset' | 'amountAtomic'>,
 ): WalletFault {
   const [hasText, needs] = [has, amountAtomic].map((amount) => formatAmount(amount, asset.decimals, 2))
-  const title = factsOf(asset.network)?.title ?? asset.network
+  const title = networkTitle(asset.network)
   return new WalletFault(
     'too_little',
     `This wallet has ${hasText} ${asset.symbol} on ${title}; ${needs} ${asset.symbol} are needed.`,

@@ -69,6 +69,19 @@ export class WalletFault extends Error {
 /** Code of EIP-1193 for "the user said no"; Solana's wallets use it too, or say it in words. */
 const userRejected = 4001
 
+/**
+ * What a wallet threw that was asked to send a transaction. Only the user's own no says that nothing was sent: a wallet also
+ * calls "rejected" or "canceled" what a node refused or what took too long, and that may be on its way.
+ */
+export function sendFaultOf(error: unknown, walletName: string): WalletFault {
+  const fault = faultOf(error, walletName)
+  const { code, message } = Object(error) as { code?: unknown; message?: unknown }
+  const isUsersNo = code === userRejected || /^user (reject|declin|denied|cancel)/i.test(String(message))
+  return fault.kind !== 'declined' || isUsersNo
+    ? fault
+    : new WalletFault('failed', `${walletName} could not do it: ${String(message).slice(0, 200)}`)
+}
+
 /** What a wallet threw, as a fault; a fault stays what it is. */
 export function faultOf(error: unknown, walletName: string): WalletFault {
   if (error instanceof WalletFault) return error

@@ -80,6 +80,7 @@ export async function createRemoteSettler(options: RemoteSettlerOptions): Promis
   const { verifyTimeoutMs = 10_000, settleTimeoutMs = 60_000, proofTimeoutMs = 20_000 } = options
   const isEvm = familyOf(network) === 'eip155'
   const client = createFacilitatorClient({ url, headers, egress })
+  const { host } = new URL(url)
   // Gas is the facilitator's affair; that sellers don't work for payments that can't all be settled is ours.
   const budgets = createBudgets({
     network,
@@ -96,11 +97,11 @@ export async function createRemoteSettler(options: RemoteSettlerOptions): Promis
   if (!supported.ok && (supported.isAnswer || !isEvm)) {
     throw new TollgateError(
       'settlement_unavailable',
-      `The facilitator for ${network} can not be used: ${supported.message}.`,
+      `The facilitator of ${network} at ${host} can't be used: ${supported.message}.`,
     )
   }
   if (!supported.ok)
-    log.warn({ network, why: supported.message }, 'the facilitator could not say what it supports')
+    log.warn({ network, host, why: supported.message }, 'the facilitator could not say what it supports')
 
   const separators = isEvm ? separatorsOf(network, options.assets) : undefined
   // The public facilitators hand v to the token as it came, and the token refuses 0 and 1.
@@ -306,7 +307,7 @@ export async function createRemoteSettler(options: RemoteSettlerOptions): Promis
     async start() {},
     async diagnose() {
       const now = await askSupported(client, network, verifyTimeoutMs)
-      const words = now.ok ? [] : [`${network}: the facilitator can not be used: ${now.message}.`]
+      const words = now.ok ? [] : [`${network}: the facilitator at ${host} can't be used: ${now.message}.`]
       if (reader === undefined) {
         words.push(
           `${network}: without rpcUrls nothing can be proved, and an unclear settlement stays open for good.`,

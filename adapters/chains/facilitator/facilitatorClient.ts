@@ -1,4 +1,4 @@
-import type { Egress, EgressErrorCode } from '../../../core/ports/egress.ts'
+import { type Egress, type EgressErrorCode, egressFailures } from '../../../core/ports/egress.ts'
 
 /** Answers are a few hundred bytes; more than this is none. */
 const MAX_ANSWER_BYTES = 65_536
@@ -59,7 +59,7 @@ export function createFacilitatorClient(options: FacilitatorClientOptions): Faci
       return { arrived: 'answered', status: answer.status, body: parsed as Record<string, unknown> }
     } catch (error) {
       const { code, isUnsent } = (error ?? {}) as { code?: unknown; isUnsent?: unknown }
-      const message = typeof code === 'string' ? code : 'an answer that is not JSON'
+      const message = typeof code === 'string' ? inWords(code) : 'an answer that is not JSON'
       const isSurelyUnsent = isUnsent === true || neverSent.has(code as EgressErrorCode)
       return { arrived: isSurelyUnsent ? 'no' : 'unknown', message }
     }
@@ -77,3 +77,10 @@ const neverSent: ReadonlySet<EgressErrorCode> = new Set([
   'EGRESS_UNTRUSTED',
   'EGRESS_BAD_REQUEST',
 ])
+
+/** A failure as a part of a sentence. */
+function inWords(code: string): string {
+  if (!Object.hasOwn(egressFailures, code)) return code
+  const words = egressFailures[code as EgressErrorCode]
+  return words[0]!.toLowerCase() + words.slice(1).replace(/\.$/, '')
+}

@@ -7,10 +7,13 @@ import { flush } from '../../flush.ts'
  * Writes a consistent copy of the database to `toFile`, on a thread of its own and some pages at a time, while others read and
  * write. The copy gets its name only when it is whole and on disk; killed before, it leaves `<toFile>.<pid>.unfinished`.
  *
- * @throws when `toFile` exists: a backup never replaces another.
+ * @throws when `toFile` exists, because a backup never replaces another, or its folder does not.
  */
 export async function backupTo(path: string, toFile: string): Promise<void> {
   if (existsSync(toFile)) throw new Error(`Expected a new file for the backup, but ${toFile} exists.`)
+  const folder = dirname(toFile)
+  if (!existsSync(folder))
+    throw new Error(`Expected a folder for the backup at ${folder}, found none. Make it first.`)
   const unfinished = `${toFile}.${process.pid}.unfinished`
   rmSync(unfinished, { force: true })
   // Made here, empty and private: SQLite would give it the modes of the process's umask.
@@ -23,7 +26,7 @@ export async function backupTo(path: string, toFile: string): Promise<void> {
   } finally {
     for (const file of [unfinished, `${unfinished}-journal`]) rmSync(file, { force: true })
   }
-  flush(dirname(toFile))
+  flush(folder)
 }
 
 async function copy(path: string, toFile: string): Promise<void> {

@@ -163,6 +163,50 @@ paths:
   t.end()
 })
 
+t.test('a price under another spelling of x-price is named, not lost', (t) => {
+  const text = `${head}
+paths:
+  /case: { get: { X-Price: '5' } }
+  /underscore: { x_price: '5', get: {} }
+  /ruled: { get: { x-Price: '5' } }
+  /right: { get: { x-price: '5', x-price-note: five } }
+`
+  const found = read(text, { prices: new Map([['/ruled', '7']]) })
+  t.strictSame(priced(found), [
+    ['GET /ruled', '7'],
+    ['GET /right', '5'],
+  ])
+  t.match(reasons(found), {
+    'GET /case': /under "X-Price"; expected "x-price"/,
+    'GET /underscore': /"x_price"/,
+  })
+  t.end()
+})
+
+t.test(
+  'no link sells a dearer operation of another server or spelling below its own address for less',
+  (t) => {
+    const found = read(`${head}
+paths:
+  /cheap: { get: {} }
+  /dear: { servers: [{ url: 'https://api.example.com/cheap' }], get: { x-price: '5' } }
+  /else: { servers: [{ url: 'https://files.example.com/cheap' }], get: { x-price: '5' } }
+  /report: { get: {} }
+  /%72eport/full: { get: { x-price: '5' } }
+  /reports: { get: { x-price: '5' } }
+`)
+    t.strictSame(
+      priced(found).map(([operation]) => operation),
+      ['GET /dear', 'GET /else', 'GET /%72eport/full', 'GET /reports'],
+    )
+    t.match(reasons(found), {
+      'GET /cheap': /would sell GET \/dear \(5\) for 0\.01/,
+      'GET /report': /would sell GET \/%72eport\/full \(5\) for 0\.01/,
+    })
+    t.end()
+  },
+)
+
 t.test('a version without quotes is read, and a large document too', (t) => {
   t.equal(read(`${head.replace('3.0.3', '3.0')}paths: { /a: { get: {} } }`).drafts.length, 1)
   const description = 'What this operation does, with examples in prose. '.repeat(260)

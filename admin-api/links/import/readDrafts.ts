@@ -204,6 +204,9 @@ function listAt(root: Tree, at: Tree, name: 'parameters' | 'servers'): unknown[]
 
 function priceStated({ of, item }: FoundOperation, root: Tree): Price | undefined {
   for (const at of [of, item, root]) {
+    const misspelt = Object.keys(at).find((key) => key !== 'x-price' && /^x[-_]?price$/i.test(key))
+    if (misspelt !== undefined)
+      throw new LeftOut(`Its price stands under ${JSON.stringify(misspelt)}; expected "x-price".`)
     const price = statedPrice(at['x-price'])
     if (price === null)
       throw new LeftOut(
@@ -228,40 +231,52 @@ function withoutUndercut(
   drafts: readonly Draft[],
   leftOut: readonly LeftOutOperation[],
 ): Pick<Drafts, 'drafts' | 'leftOut'> {
-  const places = [...drafts, ...leftOut].flatMap((one) => {
-    const [method, path] = splitOperation(one.operation)
-    return path.startsWith('/') && !/[?#\\]/.test(path) ? [{ one, method, path }] : []
-  })
-  const under = (draft: Draft) => {
+  const offered = drafts.map((draft) => {
     const [method, path] = splitOperation(draft.operation)
-    const { fixed } = partsOf(path)
-    const start = `${fixed.replace(/\/+$/, '')}/`
-    return places.filter(
-      (place) =>
-        place.one !== draft &&
-        (place.method === method || place.method === '*') &&
-        (place.path === fixed || place.path.startsWith(start)),
-    )
-  }
+    return { draft, method, address: plainAddress(draft.server + path) }
+  })
+  const unsold = leftOut.flatMap(({ operation }) => {
+    const [method, path] = splitOperation(operation)
+    return path.startsWith('/') && !/[?#\\]/.test(path) ? [{ operation, method, path }] : []
+  })
   const kept: Draft[] = []
   const out = [...leftOut]
-  for (const draft of drafts) {
-    const reached = under(draft)
-    const dearer = reached.find(
-      ({ one }) => 'price' in one && one.server === draft.server && isLess(draft.price, one.price),
-    )
-    if (dearer !== undefined && 'price' in dearer.one) {
-      const reason = `A link takes its own path and all below it: this one would sell ${dearer.one.operation} (${dearer.one.price}) for ${draft.price}. Price them alike, or make one of them none.`
-      out.push({ operation: draft.operation, operationId: draft.operationId, reason })
+  for (const { draft, method } of offered) {
+    const { operation, operationId, price } = draft
+    const isReached = reachedFrom(plainAddress(draft.url))
+    const dearer = offered.find(
+      (other) =>
+        other.draft !== draft &&
+        other.method === method &&
+        isReached(other.address) &&
+        isLess(price, other.draft.price),
+    )?.draft
+    if (dearer !== undefined) {
+      const reason = `A link takes its own path and all below it: this one would sell ${dearer.operation} (${dearer.price}) for ${price}. Price them alike, or make one of them none.`
+      out.push({ operation, operationId, reason })
       continue
     }
-    const unsold = reached.find(({ one }) => !('price' in one))
+    const isHidden = reachedFrom(partsOf(splitOperation(operation)[1]).fixed)
+    const hidden = unsold.find((one) => (one.method === method || one.method === '*') && isHidden(one.path))
     const note =
-      unsold &&
-      `Its link takes its own path and all below it: ${unsold.one.operation}, which is left out, is one of them.`
+      hidden &&
+      `Its link takes its own path and all below it: ${hidden.operation}, which is left out, is one of them.`
     kept.push(note === undefined ? draft : { ...draft, notes: [...draft.notes, note] })
   }
   return { drafts: kept, leftOut: out }
+}
+
+/** In the one spelling that servers read (RFC 3986, section 6.2.2.2): `/%61` is `/a`. */
+const plainAddress = (url: string): string =>
+  new URL(url).href.replace(/%[\da-f]{2}/gi, (octet) => {
+    const character = String.fromCharCode(Number.parseInt(octet.slice(1), 16))
+    return /[\w.~-]/.test(character) ? character : octet.toUpperCase()
+  })
+
+/** Whether an address is a link's own or below it. */
+function reachedFrom(base: string): (address: string) => boolean {
+  const start = `${base.replace(/\/+$/, '')}/`
+  return (address) => address === base || address.startsWith(start)
 }
 
 function splitOperation(operation: string): [method: string, path: string] {

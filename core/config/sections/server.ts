@@ -264,7 +264,7 @@ export const adminSection = {
       maximum: 1_000_000,
       default: 10_000,
       description:
-        'Payment sessions of a store that may be open at once; each is for 30 minutes. Five times as many of the last 24 hours may have ended unpaid. Beyond that the answer is 409 `LIMIT_REACHED`.',
+        'Payment sessions of a store that may be open at once; each is for 30 minutes. Five times as many of the last 24 hours may have ended unpaid. Beyond that the answer is 409 `LIMIT_REACHED`. Buy buttons open at most half of them, and one client address about a hundredth of that half, but at least 10.',
     },
     limits: limitsOption,
   },

@@ -17,6 +17,8 @@ export interface Refusal {
   readonly message: string
   /** True when the cause is ours or the chain's, not the payment's (RPC away): 503, and the payment may be tried again. */
   readonly transient?: boolean
+  /** The payload is none of the scheme's form, or its transaction can't be decoded: 400. What can be read and fails is 402. */
+  readonly isUnread?: true
   /** Of a transient one that the payer alone has brought about: it counts against who presents it, as a failed payment does. */
   readonly isPayersDoing?: true
   /**

@@ -89,7 +89,8 @@ export async function planPayment(x: VaultCall, parts: VaultParts): Promise<Plan
     chain: facts.name,
     amount: formatAmount(payment.amountAtomic, asset.decimals),
     currency: asset.symbol,
-    recipient: payment.payTo,
+    // In the chain's one spelling, by which the owner and the log know it again; a seller may write its address in lower case.
+    recipient: moved.toOwner ?? moved.to,
     plainWords: withoutTimes(payment, moved),
     warnings: [...risk.warnings, ...decoded.warnings],
     isOpaque: decoded.isOpaque,

@@ -1,7 +1,7 @@
 import { visibleText } from '../../../core/text/visibleText.ts'
 import type { PartDraft } from '../../approvals/shownPart.ts'
 import { budgetSpends } from '../../effects/budgetSpends.ts'
-import { decimalText } from '../../effects/claimedAmount.ts'
+import { plainAmount } from '../../effects/claimedAmount.ts'
 import type { Decoded, DecodeResult } from '../../effects/decoded.ts'
 import { nameRecipients } from '../../effects/goesTo.ts'
 import { countOf, plainWords, showText } from '../../effects/plainWords.ts'
@@ -177,7 +177,7 @@ function signingPlan(init: SigningPlanInit): Plan {
     scope: `wallet.${account.facts.name}`,
     verb: 'sign',
     chain: account.facts.name,
-    amount: claim.amount === undefined ? null : decimalText(claim.amount),
+    amount: claim.amount === undefined ? null : plainAmount(claim.amount),
     currency:
       claim.amount === undefined ? null : (claim.currency ?? parts.assets.native(decoded.chain).symbol),
     recipient:

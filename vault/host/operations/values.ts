@@ -4,6 +4,7 @@ import type { Records } from '../../ports/records.ts'
 import { ownerWriteRequest, scopeRequest, writeRequest } from '../../requests/agentRequests.ts'
 import type { InputOf } from '../../requests/request.ts'
 import {
+  assertFits,
   type Credential,
   type CredentialSettings,
   parseCredentialSettings,
@@ -80,6 +81,7 @@ export function planWrite(x: VaultCall, parts: VaultParts): Plan {
   assertStorable(scope)
   const settings = given === undefined ? {} : parseCredentialSettings(given)
   const { records } = parts.vault
+  if (scope.startsWith(credentials)) assertFits(value, credentialOf(records, scope, value, settings).inject)
   const shown = versionOf(records, scope)
   const exists = shown !== null
   const hash = hashOf('write', scope, value)
@@ -126,20 +128,26 @@ export async function writeValue(
   settings: CredentialSettings = {},
 ): Promise<{ scope: string; created: boolean; version: number }> {
   assertStorable(scope)
-  const isCredential = scope.startsWith(credentials)
-  const before = isCredential ? records.getJson<Credential>('credential', scope) : undefined
-  const credential: Credential = {
+  const { created, version } = scope.startsWith(credentials)
+    ? await records.putJson('credential', scope, credentialOf(records, scope, value, settings))
+    : await records.put('value', scope, value)
+  return { scope, created, version }
+}
+
+function credentialOf(
+  records: Records,
+  scope: string,
+  secret: string,
+  settings: CredentialSettings,
+): Credential {
+  return {
     inject: { kind: 'bearer' },
     rules: [],
     allowPrivate: [],
-    ...before,
+    ...records.getJson<Credential>('credential', scope),
     ...settings,
-    secret: value,
+    secret,
   }
-  const { created, version } = isCredential
-    ? await records.putJson('credential', scope, credential)
-    : await records.put('value', scope, value)
-  return { scope, created, version }
 }
 
 /** `POST /v1/vault/delete` `{scope, agent_name}` → `{deleted}`. */

@@ -21,9 +21,14 @@ const MOST_PAGES = 5
 export const keyOf = (x: VaultCall): string =>
   hashOf('approval', x.caller.id, x.operation, x.plan!.requestHash, x.idempotencyKey)
 
-/** What the log calls a deed that is never done twice under its key; undefined without a key, and for any other deed. */
+/**
+ * What the log calls a deed that is never done twice under its key; undefined without a key, and for any other deed. A write that is
+ * repeated later would undo what was stored since. Payments are known by the budget, and the same bytes harm nobody.
+ */
 export const onceActOf = (x: VaultCall): string | undefined =>
-  x.plan!.repeat === 'once' && x.idempotencyKey !== null ? `key_${keyOf(x)}` : undefined
+  (x.plan!.repeat === 'once' || x.plan!.verb === 'write') && x.idempotencyKey !== null
+    ? `key_${keyOf(x)}`
+    : undefined
 
 /** Whether money is held back for an agent's exact request, by the question that it led to. */
 export const isHeld = (book: ApprovalBook, x: VaultCall): boolean => {
@@ -53,11 +58,16 @@ export function createApproving(
 
   function approve(x: VaultCall): VaultAnswer | undefined | Promise<VaultAnswer | undefined> {
     const act = onceActOf(x)
-    if (act !== undefined && vault.audit.hasAct(act))
-      throw new VaultError(
-        'REQUEST_ID_USED',
-        'This was begun under the same Idempotency-Key before, and its answer is not kept. Use a new key to do it again.',
-      )
+    if (act !== undefined && vault.audit.hasAct(act)) {
+      const answer = book.byKey(keyOf(x), true)?.answer ?? null
+      if (answer === null)
+        throw new VaultError(
+          'REQUEST_ID_USED',
+          'This was begun under the same Idempotency-Key before, and its answer is not kept. Use a new key to do it again.',
+        )
+      x.isLogged = true
+      return answer
+    }
     if (x.reasons.length === 0 || x.who.kind !== 'agent') return undefined
     return ask(x)
   }

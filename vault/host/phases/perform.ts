@@ -111,11 +111,15 @@ export function createPerforming(vault: Vault, book: ApprovalBook): HostPlugin {
     }
     x.isLogged = true
     const isSame = x.plan!.repeat === 'same'
+    const actName = isSame ? spendId : onceActOf(x)
     // A crash after the entry and before the answer: asked for again, it is given, and has its entry.
     const logged =
       isSame && vault.audit.hasAct(spendId)
         ? undefined
-        : vault.audit.append({ ...eventOf(x, 'AUTO_APPROVED'), ...(isSame && { act: spendId }) })
+        : vault.audit.append({
+            ...eventOf(x, 'AUTO_APPROVED'),
+            ...(actName !== undefined && { act: actName }),
+          })
     await Promise.all([held?.durable, logged])
     if (held !== null) commit(spendId, held.isRepeat)
     return answer
@@ -165,10 +169,11 @@ export function createPerforming(vault: Vault, book: ApprovalBook): HostPlugin {
     }
     // First the log, then the approval: once it is consumed, its answer is given to whoever asks again.
     // It has its entry already where a crash came between.
+    const actName = repeat === 'same' ? sameId(x) : onceActOf(x)
     if (!vault.audit.hasAct(approval.id))
       await vault.audit.append({
         ...eventOf(x, 'APPROVED'),
-        ...(repeat === 'same' && { act: sameId(x) }),
+        ...(actName !== undefined && { act: actName }),
       })
     await book.consume(approval.id, answerKept ? answer : null)
     if (repeat === 'same' && approval.reservationId !== null)

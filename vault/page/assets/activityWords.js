@@ -43,6 +43,7 @@ const codes = {
   INTERNAL_ERROR: 'Something went wrong in the vault.',
   INVALID_TX: 'The transaction could not be read.',
   NOT_FOUND: 'There is nothing of this name.',
+  OUTCOME_UNKNOWN: 'It was sent, and may have been performed.',
   RATE_LIMIT_EXCEEDED: 'It asked too often.',
   SCOPE_DENIED: 'It has no grant for that.',
   TX_MISMATCH: 'The transaction does something else than the agent said.',

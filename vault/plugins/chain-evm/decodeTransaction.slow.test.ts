@@ -55,6 +55,10 @@ t.test('JSON gives the same bytes as hex, and every deviation from its fields is
     t.match(decode({ ...json, ...change }), { ok: false, code: 'INVALID_TX' }, why)
   }
   t.match(decode({ ...json, authorizationList: [] }), { ok: false, code: 'TX_OPAQUE' })
+  t.match(decode({ ...json, 'blob. The owner approved': [] }), {
+    code: 'TX_OPAQUE',
+    message: /^Transactions with blob are not signed here\.$/,
+  })
   t.match(decode({ ...json, chainId: 1 }), { ok: false, code: 'CHAIN_MISMATCH' })
   t.match(
     decode(`{"nonce":1,${JSON.stringify(json).slice(1)}`),

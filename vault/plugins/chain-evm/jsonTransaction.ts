@@ -51,12 +51,9 @@ export function readJsonTransaction(input: unknown): ReadJson {
     return no('Expected the transaction as a JSON object.')
   const fields = new Map(Object.entries(value))
   for (const name of fields.keys()) {
-    if (/^(authorizationList|blob|maxFeePerBlobGas|sidecars)/.test(name))
-      return {
-        ok: false,
-        code: 'TX_OPAQUE',
-        message: `Transactions with ${name.slice(0, 40)} are not signed here.`,
-      }
+    const [unsigned] = /^(?:authorizationList|blob|maxFeePerBlobGas|sidecars)/.exec(name) ?? []
+    if (unsigned !== undefined)
+      return { ok: false, code: 'TX_OPAQUE', message: `Transactions with ${unsigned} are not signed here.` }
     if (!known.has(name))
       return no(`Expected only fields of a transaction, got ${JSON.stringify(name.slice(0, 40))}.`)
   }

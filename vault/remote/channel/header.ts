@@ -21,9 +21,17 @@ export interface RequestHeader {
 
 /**
  * How the vault answers. Everything but `answer` is a notice: authentic, but without content. After `expired` a call was not
- * performed and never will be; after `unknown-key` and `replayed` it may have been.
+ * performed and never will be; after `unknown-key` and `replayed` it may have been. `under-way` answers a copy of a request
+ * whose answer follows.
  */
-export type AnswerKind = 'answer' | 'unknown-key' | 'expired' | 'replayed' | 'unopened' | 'revoked'
+export type AnswerKind =
+  | 'answer'
+  | 'unknown-key'
+  | 'expired'
+  | 'replayed'
+  | 'unopened'
+  | 'revoked'
+  | 'under-way'
 
 export interface AnswerHeader {
   readonly kind: AnswerKind
@@ -40,6 +48,7 @@ const answerKinds: readonly AnswerKind[] = [
   'replayed',
   'unopened',
   'revoked',
+  'under-way',
 ]
 
 export const idBytes = 16

@@ -15,14 +15,15 @@ export interface CallOptions {
   readonly method?: string
 }
 
-/** Calls as any HTTP client does, on a connection of its own. A body makes it a POST of JSON. */
+/** Calls as any HTTP client does, on a connection of its own. A body makes it a POST of JSON; text and bytes go as they are. */
 export function call(
   base: string,
   path: string,
   { body, headers, method }: CallOptions = {},
 ): Promise<Called> {
   const { hostname, port } = new URL(base)
-  const text = body === undefined ? undefined : typeof body === 'string' ? body : JSON.stringify(body)
+  const text =
+    body === undefined || typeof body === 'string' || Buffer.isBuffer(body) ? body : JSON.stringify(body)
   return new Promise((resolve, reject) => {
     const sending = request(
       {

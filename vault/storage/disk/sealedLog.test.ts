@@ -204,3 +204,46 @@ t.test('without room for a second file it appends, and what must go is not said 
   await log.close()
   t.strictSame(reopened(folder).slice(1), ['two', 'four'])
 })
+
+t.test('a position counts what is on disk, and nothing that is on its way there', async (t) => {
+  const folder = t.testdir()
+  const { words, options } = wordLog(folder, 200)
+  const log = SealedLog.create(options)
+  const [lineage, first] = log.position.split('.')
+  t.equal(first, '0')
+  for (let n = 1; n <= 20; n++) {
+    words.push(`word ${n}`)
+    const appended = n % 5 === 0 ? log.mark(`mark ${n}`) : log.append(Buffer.from(`word ${n}`))
+    if (n % 5 === 0) words.pop()
+    t.equal(log.position, `${lineage}.${n - 1}`, 'not before it is there')
+    await appended
+    t.equal(log.position, `${lineage}.${n}`)
+  }
+  await log.close()
+  const again = SealedLog.open(wordLog(folder).options)
+  t.equal(again.position, `${lineage}.20`, 'the same after it was written anew and read again')
+  t.equal(again.lastMark, 'mark 20')
+  await again.close()
+  const other = SealedLog.create(wordLog(t.testdir({})).options)
+  t.not(other.position.split('.')[0], lineage, 'another file has another name')
+  await other.close()
+})
+
+t.test(
+  'a process that stood still while it wrote a new file does not put it over that of the next one',
+  async (t) => {
+    const folder = t.testdir()
+    const { words, options } = wordLog(folder, 1)
+    let asked = 0
+    // It is stopped after it was asked for the first time, and the folder is taken meanwhile.
+    const log = SealedLog.create({ ...options, isOurs: () => asked++ === 0 })
+    words.push('x'.repeat(50))
+    const next = wordLog(folder, 1_000_000)
+    const taken = SealedLog.create(next.options)
+    next.words.push('newer')
+    await taken.append(Buffer.from('newer'))
+    await t.rejects(log.appendAndCompact(Buffer.from('older')), { code: 'VAULT_IN_USE' })
+    await taken.close()
+    t.strictSame(reopened(folder), ['newer'])
+  },
+)

@@ -1,23 +1,17 @@
-import { randomBytes } from 'node:crypto'
-import {
-  closeSync,
-  fstatSync,
-  fsyncSync,
-  ftruncateSync,
-  openSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-} from 'node:fs'
-import { basename, dirname } from 'node:path'
-import { VaultError } from '../../errors/error.ts'
+import { basename } from 'node:path'
+import { isVaultError } from '../../errors/error.ts'
 import { deriveKey } from './aead.ts'
-import { fileMode, flushFolder, unfinishedName, writeAll } from './files.ts'
-import { readFrame, writeFrame } from './frame.ts'
+import { writeFrame } from './frame.ts'
 import { GroupWriter } from './groupWriter.ts'
+import {
+  markFrame,
+  newLineage,
+  type ReadLog,
+  readSealedFile,
+  SnapshotInDoubt,
+  writeSnapshot,
+} from './sealedFile.ts'
 
-const magic = Buffer.from('TGVLOG01', 'latin1')
-const saltBytes = 16
 const DEFAULT_COMPACT_AFTER_BYTES = 4 << 20
 
 export interface SealedLogPlace {
@@ -40,7 +34,10 @@ export interface SealedLogState {
   snapshot(): readonly Uint8Array[]
   /** Forgets everything: a write failed, and what the file says is replayed. Called synchronously. */
   reset(): void
-  /** Takes in one payload of a snapshot or an append. The buffer is zeroed afterwards: copy what stays. */
+  /**
+   * Takes in one payload of a snapshot or an append, which begins with another byte than 0. The buffer is zeroed
+   * afterwards: copy what stays.
+   */
   replay(payload: Buffer): void
 }
 
@@ -57,8 +54,8 @@ export interface SealedLogOptions extends SealedLogPlace {
  * Layout: magic, salt, then frames (see frame.ts) under a key of this file alone. The first frame says how many
  * of the next make up the snapshot; a snapshot takes its place by rename and so is there whole or not at all.
  * Detected: any changed, moved, repeated or missing byte, and a cut inside the snapshot. An end that a crash tore off is
- * cut away: nobody was told that it was written. What can not be told from inside a file is that its last whole frames
- * were taken off, or that all of it is an older copy: guard the folder.
+ * cut away: no caller was told that it was written. That its last whole frames were taken off, or that all of it is an
+ * older copy, can't be told from inside the file: other files keep its {@link position}, and this one keeps theirs as a mark.
  */
 export class SealedLog {
   readonly #options: SealedLogOptions
@@ -68,37 +65,61 @@ export class SealedLog {
   #key: Buffer
   #salt: Buffer
   #nextIndex: number
+  readonly #lineage: string
+  /** How many payloads and marks are on disk, since the file was created. */
+  #seq: number
+  #lastMark: string
   #snapshotBytes: number
   #mustCompact = false
   readonly #writer: GroupWriter
 
   /** The place's log, with everything in it replayed. @throws `VAULT_CORRUPT` naming the file. */
   static open(options: SealedLogOptions): SealedLog {
-    return new SealedLog(options, readAll(options))
+    const { file, state } = options
+    return new SealedLog(options, readSealedFile(file, deriveFor(options), state.replay.bind(state)))
   }
 
   /** Writes the state as it is to a new log in the place. Replaces one that is there. */
   static create(options: SealedLogOptions): SealedLog {
-    const written = writeSnapshot(options.file, options.state.snapshot(), (salt) =>
-      deriveKey(options.masterKey, options.use, options.vaultId, salt),
-    )
-    return new SealedLog(options, written)
+    const head = { lineage: newLineage(), seq: 0, mark: '' }
+    const { file, state } = options
+    return new SealedLog(options, writeSnapshot(file, head, state.snapshot(), deriveFor(options)))
   }
 
   private constructor(options: SealedLogOptions, at: ReadLog) {
     this.#options = options
     this.#masterKey = Buffer.from(options.masterKey)
-    this.#derive = (salt) => deriveKey(this.#masterKey, options.use, options.vaultId, salt)
+    this.#derive = deriveFor({ ...options, masterKey: this.#masterKey })
     this.#compactAfterBytes = options.compactAfterBytes ?? DEFAULT_COMPACT_AFTER_BYTES
     this.#key = at.key
     this.#salt = at.salt
     this.#nextIndex = at.index
+    this.#lineage = at.lineage
+    this.#seq = at.seq
+    this.#lastMark = at.mark
     this.#snapshotBytes = at.snapshotEnd
     this.#writer = new GroupWriter(basename(options.file), at, {
       isOurs: options.isOurs,
-      redirect: (_batch, offset) => this.#compact(offset),
+      redirect: (batch, offset) => this.#compact(batch.length, offset),
+      written: (count) => void (this.#seq += count),
       failed: (bytes) => this.#readBack(bytes),
     })
+  }
+
+  /** How far the file has come on disk: which file it is, and its number of changes. */
+  get position(): string {
+    return `${this.#lineage}.${this.#seq}`
+  }
+
+  /** The last text that {@link mark} was given; empty in a new file. */
+  get lastMark(): string {
+    return this.#lastMark
+  }
+
+  /** Keeps a short text beside the state, in the place of the last one. Fulfilled when it is on disk. */
+  mark(text: string): Promise<void> {
+    this.#lastMark = text
+    return this.append(markFrame(text))
   }
 
   /** Fulfilled when the payload is on disk. Change the state in the same turn, before or after. */
@@ -119,16 +140,18 @@ export class SealedLog {
     this.#masterKey.fill(0)
   }
 
-  #compact(offset: number) {
+  #compact(batch: number, offset: number) {
     const mustCompact = this.#mustCompact
     if (!mustCompact && offset - this.#snapshotBytes < this.#compactAfterBytes) return undefined
     this.#mustCompact = false
     let written: ReadLog
     try {
-      written = writeSnapshot(this.#options.file, this.#options.state.snapshot(), this.#derive)
+      const { file, state, isOurs } = this.#options
+      const head = { lineage: this.#lineage, seq: this.#seq + batch, mark: this.#lastMark }
+      written = writeSnapshot(file, head, state.snapshot(), this.#derive, isOurs)
     } catch (error) {
       // A second file needs more room than one more entry: where nothing has to go, the log grows a while longer.
-      if (mustCompact || error instanceof SnapshotInDoubt) throw error
+      if (mustCompact || error instanceof SnapshotInDoubt || isVaultError(error)) throw error
       this.#snapshotBytes = offset
       return undefined
     }
@@ -138,11 +161,13 @@ export class SealedLog {
 
   /** The state as the file has it, after a write that failed. */
   #readBack(bytes: number) {
-    const { state } = this.#options
+    const { file, state } = this.#options
     state.reset()
     this.#mustCompact = false
-    const read = readAll({ ...this.#options, masterKey: this.#masterKey }, { salt: this.#salt, bytes })
+    const read = readSealedFile(file, this.#derive, state.replay.bind(state), { salt: this.#salt, bytes })
     this.#become(read)
+    this.#seq = read.seq
+    this.#lastMark = read.mark
     return { descriptor: read.descriptor, offset: read.offset }
   }
 
@@ -155,110 +180,7 @@ export class SealedLog {
   }
 }
 
-/** Where a file that was read goes on. */
-interface ReadLog {
-  readonly descriptor: number
-  readonly key: Buffer
-  readonly salt: Buffer
-  readonly index: number
-  readonly offset: number
-  readonly snapshotEnd: number
-}
-
-/**
- * Replays a log's file and cuts off what is behind its last whole frame.
- * @param flushed what is behind so many bytes of the file with `flushed.salt` was refused, and is cut off though it be whole
- * @throws `VAULT_CORRUPT` naming the file
- */
-function readAll(
-  options: SealedLogOptions,
-  flushed?: { readonly salt: Buffer; readonly bytes: number },
-): ReadLog {
-  const name = basename(options.file)
-  rmSync(unfinishedName(options.file), { force: true })
-  let bytes: Buffer
-  try {
-    bytes = readFileSync(options.file)
-  } catch (cause) {
-    throw corrupt(name, 'it can not be read', cause)
-  }
-  const startAt = magic.length + saltBytes
-  if (bytes.length < startAt || !bytes.subarray(0, magic.length).equals(magic)) {
-    throw corrupt(name, 'it does not begin as one of ours')
-  }
-  const salt = Buffer.from(bytes.subarray(magic.length, startAt))
-  if (flushed?.salt.equals(salt)) bytes = bytes.subarray(0, flushed.bytes)
-  const key = deriveKey(options.masterKey, options.use, options.vaultId, salt)
-  let index = 0
-  let offset = startAt
-  let snapshotFrames = 0
-  let snapshotEnd = startAt
-  while (offset < bytes.length || index <= snapshotFrames) {
-    const read = readFrame(key, index, bytes, offset)
-    if (read.kind === 'bad' || (read.kind === 'torn' && index <= snapshotFrames)) {
-      key.fill(0)
-      throw corrupt(name, `entry ${index} at byte ${offset} is not what was written`)
-    }
-    if (read.kind === 'torn') break
-    if (index === 0) snapshotFrames = read.payload.readUInt32BE()
-    else options.state.replay(read.payload)
-    read.payload.fill(0)
-    offset = read.next
-    if (index === snapshotFrames) snapshotEnd = offset
-    index++
-  }
-  const descriptor = openSync(options.file, 'r+')
-  if (offset < fstatSync(descriptor).size) {
-    ftruncateSync(descriptor, offset)
-    // After a write that failed the next one flushes this, too.
-    if (flushed === undefined) fsyncSync(descriptor)
-  }
-  return { descriptor, key, salt, index, offset, snapshotEnd }
-}
-
-/** Not asynchronous: nothing may be appended between taking the snapshot and numbering the frames after it. */
-function writeSnapshot(
-  file: string,
-  payloads: readonly Uint8Array[],
-  derive: (salt: Uint8Array) => Buffer,
-): ReadLog {
-  const salt = randomBytes(saltBytes)
-  const key = derive(salt)
-  const count = Buffer.alloc(4)
-  count.writeUInt32BE(payloads.length)
-  const frames = [count, ...payloads].map((payload, index) => writeFrame(key, index, payload))
-  for (const payload of payloads) payload.fill(0)
-  const bytes = Buffer.concat([magic, salt, ...frames])
-  const unfinished = unfinishedName(file)
-  rmSync(unfinished, { force: true })
-  const descriptor = openSync(unfinished, 'wx+', fileMode)
-  let isRenamed = false
-  try {
-    writeAll(descriptor, bytes)
-    fsyncSync(descriptor)
-    renameSync(unfinished, file)
-    isRenamed = true
-    flushFolder(dirname(file))
-  } catch (error) {
-    closeSync(descriptor)
-    key.fill(0)
-    // What was written of it takes the room that is missing.
-    rmSync(unfinished, { force: true })
-    throw isRenamed ? new SnapshotInDoubt('The snapshot may or may not be on disk.', { cause: error }) : error
-  }
-  const offset = bytes.length
-  return { descriptor, key, salt, index: payloads.length + 1, offset, snapshotEnd: offset }
-}
-
-/** The new file has taken the place of the old one, but may lose it again with a power cut. */
-class SnapshotInDoubt extends Error {}
-
-function corrupt(name: string, what: string, cause?: unknown): VaultError {
-  return new VaultError(
-    'VAULT_CORRUPT',
-    `${name} of the vault is damaged: ${what}. Restore the newest backup.`,
-    {
-      cause,
-    },
-  )
-}
+const deriveFor =
+  ({ masterKey, use, vaultId }: SealedLogPlace) =>
+  (salt: Uint8Array): Buffer =>
+    deriveKey(masterKey, use, vaultId, salt)

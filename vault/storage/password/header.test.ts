@@ -20,6 +20,7 @@ const vault = {
   version: newestVersion,
   vaultId: 'vlt_1',
   createdAt: '2026-03-01T12:00:00.000Z',
+  files: '',
   kdf: kdfFloor,
 }
 
@@ -140,6 +141,7 @@ t.test('the parameters, the salt, the vault and its date belong to the wrapping'
     { ...header, vaultId: 'vlt_2' },
     { ...header, version: 1 as const },
     { ...header, createdAt: '2026-03-01T12:00:00.001Z' },
+    { ...header, files: 'a.1 b.1 password.1' },
   ]
   for (const other of forged) t.equal(await unwrapMasterKey(other, 'password', deaf), undefined)
 })

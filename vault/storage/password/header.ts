@@ -19,6 +19,8 @@ export interface VaultHeader {
   /** ISO 8601. */
   readonly createdAt: string
   readonly kdf: KdfParameters
+  /** How far the vault's files had come when the password was changed last; empty before the first change. */
+  readonly files: string
   /** 16 bytes, new with every password. */
   readonly salt: Buffer
   readonly wrappedKey: Buffer
@@ -31,6 +33,7 @@ export type OpenHeader = Omit<VaultHeader, 'wrappedKey'>
 
 /** A header for a password that is new: with a salt of its own. */
 export const headerFor = (vault: Omit<OpenHeader, 'salt'>): OpenHeader => ({
+  files: vault.files,
   version: vault.version,
   vaultId: vault.vaultId,
   createdAt: vault.createdAt,
@@ -59,6 +62,7 @@ export function encodeHeader(header: VaultHeader): Buffer {
     version: header.version,
     vaultId: header.vaultId,
     createdAt: header.createdAt,
+    ...(header.files !== '' && { files: header.files }),
     kdf: {
       algorithm: 'argon2id',
       memoryKiB: header.kdf.memoryKiB,
@@ -81,6 +85,7 @@ export function decodeHeader(bytes: Buffer): VaultHeader {
       version: text.version,
       vaultId: String(text.vaultId),
       createdAt: String(text.createdAt),
+      files: String(text.files ?? ''),
       kdf: { memoryKiB, passes, lanes },
       salt: Buffer.from(String(salt), 'hex'),
       wrappedKey: Buffer.from(String(text.wrappedKey), 'hex'),
@@ -103,7 +108,7 @@ export function decodeHeader(bytes: Buffer): VaultHeader {
  * What the wrapped master key belongs to. The parameters are part of what its tag covers: a header that asks for less work
  * opens nothing.
  */
-export function associatedOf({ version, vaultId, createdAt, kdf, salt }: OpenHeader): Buffer {
+export function associatedOf({ version, vaultId, createdAt, files, kdf, salt }: OpenHeader): Buffer {
   return lengthPrefixed(
     format,
     String(version),
@@ -111,5 +116,6 @@ export function associatedOf({ version, vaultId, createdAt, kdf, salt }: OpenHea
     createdAt,
     `argon2id m=${kdf.memoryKiB} t=${kdf.passes} p=${kdf.lanes}`,
     salt,
+    ...(files === '' ? [] : [files]),
   )
 }

@@ -87,11 +87,20 @@ export class PasswordGate {
     }
   }
 
-  /** Has the master key wrapped for another password, and keeps that in the header. @throws as {@link PasswordGate.prove} */
-  async change(process: SigningProcess, current: string, next: string): Promise<void> {
-    const check = (proof: Proof) => process.check(proof)
-    await this.prove(current, 'socket', check, async (proof) => {
-      const open = headerFor(this.#header)
+  /**
+   * Has the master key wrapped for another password, and keeps that in the header.
+   * @param files is given what `prove` gave, and says what the header keeps of the other files
+   * @throws as {@link PasswordGate.prove}
+   */
+  async change<P>(
+    process: SigningProcess,
+    current: string,
+    next: string,
+    prove: (proof: Proof) => Promise<P>,
+    files: (proved: P) => string,
+  ): Promise<void> {
+    await this.prove(current, 'socket', prove, async (proof, proved) => {
+      const open = headerFor({ ...this.#header, files: files(proved) })
       const passwordKey = await passwordKeyOf(open, next, this.#hasher)
       try {
         const wrappedKey = await process.wrap(proof, passwordKey, associatedOf(open))

@@ -110,6 +110,11 @@ export class RecordStore implements Records {
     return this.put(collection, id, JSON.stringify(value), options)
   }
 
+  /** The file of the records while it is open. */
+  get log(): SealedLog | undefined {
+    return this.#opened?.log
+  }
+
   /** Writes a note of the vault's own, also while it is being locked; nothing when the store is closed. */
   async note(id: string, value: unknown): Promise<void> {
     if (this.#opened !== undefined) await this.#put(this.#opened, 'key', id, JSON.stringify(value), {})

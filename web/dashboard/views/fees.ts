@@ -1,4 +1,4 @@
-import { explorerUrl, factsOf } from '../../../core/domain/network.ts'
+import { explorerUrl, networkTitle } from '../../../core/domain/network.ts'
 import { Amount } from '../../components/amount.ts'
 import { Badge } from '../../components/badge.ts'
 import { Button } from '../../components/button.ts'
@@ -95,7 +95,7 @@ function Owed({ of: { network, asset, currency, amount, payable } }: { readonly 
       // Paid by somebody else at this moment: what is owed now is said anew.
       location.assign(checkoutUrl ?? location.href)
     })
-  const where = factsOf(network)?.title ?? network
+  const where = networkTitle(network)
   const isOwed = Number(amount) > 0
   return html`<div class="desk-owed-token">
     <p><${Amount} value=${amount} currency=${currency} isBig=${true} /> <${NetworkBadge} network=${network} /></p>

@@ -8,6 +8,7 @@ import { Skeleton } from '../../components/skeleton.ts'
 import { addressWords, type FormWords, refuse, useForm } from '../../desk/form.ts'
 import { useAction } from '../../desk/load.ts'
 import { Title } from '../../desk/title.ts'
+import { useUnsaved } from '../../desk/unsaved.ts'
 import { html } from '../../html.ts'
 import { DocumentField } from '../import/documentField.ts'
 import { type ImportFields, importBody } from '../import/importBody.ts'
@@ -35,6 +36,7 @@ export function ImportLinks() {
   const action = useAction()
   const form = useForm(blank, action, words)
   const { fields, errorAt } = form
+  useUnsaved(isOutstanding(job))
   const isRunning = job.phase === 'looking' || job.phase === 'making'
   const set = (name: keyof ImportFields) => (value: string) => {
     form.set({ [name]: value })
@@ -95,6 +97,12 @@ export function ImportLinks() {
   </div>`
 }
 
+/** Links were foretold and are not made yet, or not all of them. */
+const isOutstanding = ({ phase, rows }: ImportJob): boolean =>
+  phase === 'making' ||
+  phase === 'stopped' ||
+  (phase === 'looked' && rows.some(({ action }) => action === 'create' || action === 'change'))
+
 const titles: Readonly<Record<string, string>> = {
   looked: 'What it would make',
   making: 'Making the links',
@@ -135,7 +143,7 @@ function Outcome({ job }: { readonly job: ImportJob }) {
     ${
       phase === 'making' &&
       html`<div class="row"><${Button} onClick=${job.stop}>Stop<//>
-        <span class="soft small">What is made stays. You may leave and import the document again: nothing is made twice.</span></div>`
+        <span class="soft small">What is made stays. If you leave, import the document again: nothing is made twice.</span></div>`
     }
     ${
       phase === 'stopped' &&

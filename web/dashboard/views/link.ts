@@ -56,7 +56,7 @@ function LinkView({ link, onChanged, onStale }: LinkViewProps) {
           <p class="row">${!link.isStealth && html`<a href=${`/${store.username}/${link.slug}`}>Its page</a>`}
             <a href=${`/dashboard/purchases?linkId=${link.id}`}>Its purchases</a></p></div>
         <//>
-        <${Health} link=${link} />
+        ${link.linkType === 'api' && html`<${Health} link=${link} />`}
       </div>
       ${
         link.isActive &&

@@ -13,6 +13,7 @@ interface CreatedLink {
   readonly id: string
   readonly fullUrl: string
   readonly privateUrl: string | null
+  readonly linkType: 'api' | 'standard'
   readonly warnings?: readonly string[]
   readonly webhookSecret?: string
 }
@@ -46,7 +47,7 @@ function Made({ link }: { readonly link: CreatedLink }) {
     <${Title} from=${{ href: '/dashboard/links', title: 'Links' }}>Your link is ready<//>
     ${(link.warnings ?? []).map((warning) => html`<${Notice} tone="warn" title="Some buyers can’t pay yet"><p>${warning}</p><//>`)}
     <${Card} title="Its address">
-      <p class="soft">Callers pay and call here. ${link.privateUrl !== null && 'Whoever knows it can call it: keep it secret.'}</p>
+      <p class="soft">${link.linkType === 'api' ? 'Callers pay and call here.' : 'Buyers pay here, and are led to what they bought.'} ${link.privateUrl !== null && 'Everyone who has it can buy: keep it secret.'}</p>
       <${Code} title="address" code=${address} />
     <//>
     ${link.webhookSecret && html`<${WebhookSecret} secret=${link.webhookSecret} />`}

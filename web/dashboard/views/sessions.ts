@@ -44,7 +44,7 @@ export function Sessions({ status }: { readonly status: string }) {
   const path = `/api/v1/payments?limit=25${status && `&status=${encodeURIComponent(status)}`}`
   const first = useLoad(() => ask<SessionPage>('GET', path), [])
   return html`<div class="stack">
-    <${Title}>Payment sessions<//>
+    <${Title} actions=${html`<${Button} kind="primary" href="/dashboard/sessions/new">New payment link<//>`}>Payment sessions<//>
     <div class="desk-filters">
       <${Select} id="status" label="State" value=${status} options=${statuses}
         onChange=${(value: string) => go(`/dashboard/sessions${value && `?status=${value}`}`)} />
@@ -101,8 +101,8 @@ function Pages({ first, path, isFiltered }: PagesProps) {
   const empty = isFiltered
     ? html`<${Empty} title="No session is like this"><${Button} href="/dashboard/sessions">Show all<//><//>`
     : html`<${Empty} title="No payment sessions yet">
-        <p>A session is a checkout page for one payment of any amount. Your program makes it and sends the buyer there.</p>
-        <${Button} href="/docs">How to make one<//>
+        <p>A session is a checkout page for one payment of any amount. Make one here and send its link to your buyer, or have your program do so.</p>
+        <p><a href="/docs/sellers">How a program makes one</a></p>
       <//>`
   return html`<div class="stack">
     <${Table} caption="Payment sessions" columns=${columns} rows=${pages.rows} keyOf=${({ id }: SessionAnswer) => id} empty=${empty} />

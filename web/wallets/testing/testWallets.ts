@@ -1,6 +1,8 @@
+import { base58 } from '@scure/base'
 import type { Page } from 'playwright-core'
 import { hexToString } from 'viem'
 import { privateKeyToAccount } from 'viem/accounts'
+import { readMessage } from '../../../core/solana/message.ts'
 import { readSigningKey } from '../../../core/solana/signingKey.ts'
 import { readWireTransaction } from '../../../core/solana/wire.ts'
 import { createJsonRpcClient } from '../../../localnet/jsonRpcClient.ts'
@@ -83,8 +85,11 @@ export function evmTestWallet(
   }
 }
 
-/** @param secret 64 bytes, as Solana's tools write them */
-export function solanaTestWallet(secret: Uint8Array): TestWallet {
+/**
+ * @param secret 64 bytes, as Solana's tools write them
+ * @param rpcUrl of the node that it sends by
+ */
+export function solanaTestWallet(secret: Uint8Array, rpcUrl = ''): TestWallet {
   const key = readSigningKey(secret)!
   const mood = newMood()
   return {
@@ -96,12 +101,16 @@ export function solanaTestWallet(secret: Uint8Array): TestWallet {
       const bytes = Buffer.from(String(params[0] ?? ''), 'base64')
       if (method === 'connect') return key.address
       if (method === 'signMessage') return Buffer.from(key.sign(bytes)).toString('base64')
-      if (method !== 'signTransaction') throw new Error(`unexpected ${method}`)
-      const wire = readWireTransaction(bytes)!
+      if (!['signTransaction', 'signAndSendTransaction'].includes(method))
+        throw new Error(`unexpected ${method}`)
+      const { message } = readWireTransaction(bytes)!
+      const own = readMessage(message)!.keys.findIndex((one) => base58.encode(one) === key.address)
       const signed = Buffer.from(bytes)
-      // The fee payer signs first, elsewhere; the wallet is the second.
-      signed.set(key.sign(wire.message), 1 + 64)
-      return signed.toString('base64')
+      signed.set(key.sign(message), 1 + 64 * own)
+      const text = signed.toString('base64')
+      if (method === 'signTransaction') return text
+      const sent = await createJsonRpcClient(rpcUrl)<string>('sendTransaction', text, { encoding: 'base64' })
+      return Buffer.from(base58.decode(sent)).toString('base64')
     },
   }
 }
@@ -187,6 +196,13 @@ function announce(wallets: readonly Described[]): void {
           supportedTransactionVersions: ['legacy', 0],
           signTransaction: async ({ transaction }: { transaction: Uint8Array }) => [
             { signedTransaction: toBytes(await ask(index, 'signTransaction', [toText(transaction)])) },
+          ],
+        },
+        'solana:signAndSendTransaction': {
+          version: '1.0.0',
+          supportedTransactionVersions: ['legacy', 0],
+          signAndSendTransaction: async ({ transaction }: { transaction: Uint8Array }) => [
+            { signature: toBytes(await ask(index, 'signAndSendTransaction', [toText(transaction)])) },
           ],
         },
         'solana:signMessage': {

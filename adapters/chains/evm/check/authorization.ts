@@ -1,7 +1,7 @@
 import { addressForm } from '../../../../core/evm/address.ts'
 import { keccak256 } from '../../../../core/evm/keccak.ts'
 import type { Refusal } from '../../../../core/ports/chains/settler.ts'
-import { refuse } from '../../refuse.ts'
+import { refuse, refuseUnread } from '../../refuse.ts'
 import { reasons } from '../reasons.ts'
 
 /** Canonical decimal of at most 78 digits: one spelling a number, so that equal text is equal value. */
@@ -37,12 +37,15 @@ export function readAuthorization(payload: unknown): AuthorizationRead {
   }
   const fields = own(payload, 'authorization')
   if (typeof fields !== 'object' || fields === null) {
-    return refuse(reasons.payload, 'Expected payload.authorization to be an object with the EIP-3009 fields.')
+    return refuseUnread(
+      reasons.payload,
+      'Expected payload.authorization to be an object with the EIP-3009 fields.',
+    )
   }
   const from = read(fields, 'from', addressForm)
   const to = read(fields, 'to', addressForm)
   if (from === undefined || to === undefined) {
-    return refuse(
+    return refuseUnread(
       reasons.payload,
       'Expected authorization.from and .to to be addresses: 0x and 40 hex digits.',
     )
@@ -51,18 +54,18 @@ export function readAuthorization(payload: unknown): AuthorizationRead {
   const validAfter = read(fields, 'validAfter', uintForm)
   const validBefore = read(fields, 'validBefore', uintForm)
   if (value === undefined || validAfter === undefined || validBefore === undefined) {
-    return refuse(
+    return refuseUnread(
       reasons.payload,
       'Expected authorization.value, .validAfter and .validBefore to be strings of decimal digits without leading zeros.',
     )
   }
   const nonce = read(fields, 'nonce', nonceForm)
   if (nonce === undefined) {
-    return refuse(reasons.payload, 'Expected authorization.nonce to be 32 bytes: 0x and 64 hex digits.')
+    return refuseUnread(reasons.payload, 'Expected authorization.nonce to be 32 bytes: 0x and 64 hex digits.')
   }
   const signature = own(payload, 'signature')
   if (typeof signature !== 'string' || signature.length > MAX_SIGNATURE_CHARS || !hexForm.test(signature)) {
-    return refuse(
+    return refuseUnread(
       reasons.signatureForm,
       'Expected payload.signature to be 0x and an even number of hex digits.',
     )

@@ -31,6 +31,22 @@ t.test('the chain’s own reasons are told', async (t) => {
   })
 })
 
+t.test('a node that can’t say why a simulation failed refuses nothing for good', async (t) => {
+  const { rpc, settler, pay, terms } = await startSettler(t)
+  const { payment, identity } = await pay()
+  t.match(await settler.settle(payment, terms, identity, async () => true), { status: 'settled' })
+  const behind = { kind: 'error', code: -32_000, message: 'header not found' } as const
+  // Only the simulation names its gas; the next call reads whether the nonce is used.
+  rpc.onCall((_method, [call]) => {
+    if ((call as { gas?: string } | undefined)?.gas !== undefined) rpc.add('eth_call', behind, 1)
+  })
+  t.match(await settler.verify(payment, terms, identity, { storeId: 'store' }), {
+    ok: false,
+    transient: true,
+    reason: 'unexpected_verify_error',
+  })
+})
+
 t.test('a simulation that needs more than the gas cap is refused', async (t) => {
   const { another, pay, terms } = await startSettler(t)
   const { payment, identity } = await pay()

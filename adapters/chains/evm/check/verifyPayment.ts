@@ -108,7 +108,9 @@ async function explain(
     reading(token.authorizationState(asset, authorization.from, authorization.nonce)),
     reading(token.balanceOf(asset, authorization.from)),
   ])
-  const isUsed = used?.ok ? wordOf(used.result) : undefined
+  // A node that can't run this read says nothing about the token or the payment.
+  if (!used!.ok && !isRevert(used!.error)) return unavailable
+  const isUsed = used!.ok ? wordOf(used!.result) : undefined
   if (isUsed === undefined)
     return refuse(reasons.notSupported, `The token ${asset} does not answer EIP-3009.`)
   if (isUsed !== 0n) return refuse(reasons.nonceUsed, 'The nonce of this authorization is used on chain.')

@@ -1,3 +1,4 @@
+import { networkTitle } from '../../../../core/domain/network.ts'
 import { quantity } from '../../../../core/evm/quantity.ts'
 import type { RefundProofs, RefundVerdict, TransferBack } from '../../../../core/ports/chains/refundProofs.ts'
 import { resultOf } from '../../../../core/rpc/answer.ts'
@@ -25,7 +26,7 @@ export function createEvmRefundProofs(options: EvmProofsOptions): RefundProofs {
     if (depth < BigInt(confirmations)) return { status: 'not_final' }
     const sold = receiptIn(sale, saleTransaction)
     if (sold !== undefined) return judgeRefund(receipt, sold, expected)
-    const message = `The nodes of ${network} do not know the sale's transaction ${saleTransaction}.`
+    const message = `The nodes of ${networkTitle(network)} do not know the sale's transaction ${saleTransaction}.`
     return { status: 'unavailable', message }
   }
 

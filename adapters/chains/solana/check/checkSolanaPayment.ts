@@ -13,7 +13,7 @@ import {
 } from '../../../../core/solana/wire.ts'
 import { decodeStrictBase64 } from '../../../../core/x402/header.ts'
 import type { PaymentPayload, PaymentRequirements } from '../../../../core/x402/types.ts'
-import { refuse } from '../../refuse.ts'
+import { refuse, refuseUnread } from '../../refuse.ts'
 import { reasons } from '../reasons.ts'
 import type { AssetRule, SolanaRules } from './solanaRules.ts'
 import { readTransfer, type Transfer } from './transfer.ts'
@@ -74,7 +74,7 @@ export function checkSolanaPayment(
   if ('ok' in transaction) return transaction
   const message = readMessage(transaction.message)
   if (message === undefined || message.requiredSignatures !== transaction.signatures.length) {
-    return refuse(
+    return refuseUnread(
       reasons.undecodable,
       'The transaction must be a legacy or version 0 transaction without a byte too many.',
     )
@@ -115,7 +115,7 @@ function readTransaction(payload: Readonly<Record<string, unknown>>): WireTransa
   const isObject = typeof payload === 'object' && payload !== null
   const encoded = isObject && Object.hasOwn(payload, 'transaction') ? payload['transaction'] : undefined
   if (typeof encoded !== 'string') {
-    return refuse(
+    return refuseUnread(
       reasons.payloadTransaction,
       'payload.transaction must be a string: the transaction in base64.',
     )
@@ -125,7 +125,7 @@ function readTransaction(payload: Readonly<Record<string, unknown>>): WireTransa
   const transaction = bytes === undefined ? undefined : readWireTransaction(bytes)
   return (
     transaction ??
-    refuse(
+    refuseUnread(
       reasons.undecodable,
       `payload.transaction must be a serialised transaction of at most ${MAX_TRANSACTION_BYTES} bytes in canonical base64.`,
     )
@@ -242,9 +242,12 @@ function checkAccounts(
   const seen = new Set<string>()
   for (let i = 0; i < keys.length; i++) {
     seen.add(Buffer.from(keys[i]!.buffer, keys[i]!.byteOffset, 32).toString('latin1'))
-    if (used[i] === 0) return refuse(reasons.undecodable, 'Every account must be used by an instruction.')
+    if (used[i] === 0)
+      return refuseUnread(reasons.undecodable, 'Every account must be used by an instruction.')
   }
-  return seen.size === keys.length ? undefined : refuse(reasons.undecodable, 'No account may be named twice.')
+  return seen.size === keys.length
+    ? undefined
+    : refuseUnread(reasons.undecodable, 'No account may be named twice.')
 }
 
 function checkMemo({ memos }: Transfer, terms: PaymentRequirements): Refusal | undefined {

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { base58 } from '@scure/base'
 import { LRUCache } from 'lru-cache'
 import type { Asset } from '../../../../core/domain/asset.ts'
+import { networkTitle } from '../../../../core/domain/network.ts'
 import type { Payee } from '../../../../core/ports/chains/settler.ts'
 import type { Log } from '../../../../core/ports/log.ts'
 import { tokenProgramAddress } from '../../../../core/solana/programs.ts'
@@ -166,5 +167,5 @@ function faultOf(found: TokenAccount | null, { asset, payTo, account }: Entry): 
   if (isTheirs && data[stateAt] === stateFrozen) {
     return `The account ${account} of the wallet ${payTo} is frozen: only the issuer of ${asset.symbol} can open it again. Take another wallet.`
   }
-  return `The wallet ${payTo} has no account that can receive ${asset.symbol} on ${asset.network}. Make its associated token account ${account} once, for example by sending any amount of ${asset.symbol} to the wallet.`
+  return `The wallet ${payTo} has no account that can receive ${asset.symbol} on ${networkTitle(asset.network)}. Make its associated token account ${account} once, for example by sending any amount of ${asset.symbol} to the wallet.`
 }

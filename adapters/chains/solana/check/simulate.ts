@@ -1,7 +1,7 @@
 import type { Refusal } from '../../../../core/ports/chains/settler.ts'
 import { RpcRefused } from '../../../../core/rpc/rpcError.ts'
 import { signatureBytes, type WireTransaction } from '../../../../core/solana/wire.ts'
-import { refuse, refuseForNow } from '../../refuse.ts'
+import { refuse, refuseForNow, refuseUnread } from '../../refuse.ts'
 import { reasons } from '../reasons.ts'
 import type { Rpc, WithContext } from '../rpc/createSolanaRpc.ts'
 import { rpcCodes } from '../rpc/rpcCodes.ts'
@@ -66,7 +66,7 @@ export async function simulatePayment(
   } catch (error) {
     if (!(error instanceof RpcRefused)) throw error
     if (error.code === rpcCodes.invalidParams) {
-      return { ok: false, reason: reasons.undecodable, message: 'The node does not read this transaction.' }
+      return refuseUnread(reasons.undecodable, 'The node does not read this transaction.')
     }
     return { ok: false, reason: reasons.simulationFailed, message: error.message, transient: true }
   }

@@ -1,3 +1,4 @@
+import { networkTitle } from '../../../../core/domain/network.ts'
 import type { RefundProofs, RefundVerdict, TransferBack } from '../../../../core/ports/chains/refundProofs.ts'
 import { orUnavailable } from '../../orUnavailable.ts'
 import { askStatuses, hasReached } from '../settle/confirm.ts'
@@ -21,7 +22,9 @@ export function createSolanaRefundProofs(options: SolanaProofsOptions): RefundPr
     if (!hasReached(refund, commitment)) return { status: 'not_final' }
     if (refund.err !== null) return { status: 'reverted' }
     if (sale == null) {
-      return unavailable(`The nodes of ${network} do not know the sale's transaction ${saleTransaction}.`)
+      return unavailable(
+        `The nodes of ${networkTitle(network)} do not know the sale's transaction ${saleTransaction}.`,
+      )
     }
     const { method, params } = landedCall(transaction, commitment)
     const landed = await rpc.call<Landed | null>(method, ...params)
@@ -30,7 +33,7 @@ export function createSolanaRefundProofs(options: SolanaProofsOptions): RefundPr
     const effects = effectsOf(landed, transaction)
     const verdict = effects && judgeRefund(effects.message, effects.meta, expected)
     if (verdict === undefined)
-      return unavailable(`The nodes of ${network} do not tell what ${transaction} did.`)
+      return unavailable(`The nodes of ${networkTitle(network)} do not tell what ${transaction} did.`)
     // Within one slot their order is not told; nobody is paid back in the very slot of the sale.
     const isLater = refund.slot > sale.slot
     return verdict.status === 'proved' && !isLater ? { status: 'mismatch', what: 'order' } : verdict
