@@ -1,4 +1,4 @@
-import { notCollected } from '../../core/domain/payment.ts'
+import { notCollected, refundLeftChain } from '../../core/domain/payment.ts'
 import type { Purchase } from '../../core/domain/purchase.ts'
 import type { Api } from '../deps.ts'
 import { isoTime } from '../http/envelope.ts'
@@ -45,6 +45,8 @@ export async function stepsOf(api: Api, purchase: Purchase): Promise<PaymentStep
       break
     case 'refunded':
       add('refunded', refund?.refundedAtMs ?? atMs, 'You sent the money back.', refund?.transaction ?? null)
+      if (payment?.errorReason === refundLeftChain)
+        add('refund_due', atMs, 'The transfer back left the chain again: the buyer does not have the money.')
       break
     case 'settled':
   }

@@ -178,6 +178,7 @@ t.test(
         ...{ books: f.db.books, leases: f.db.leases, purchases: f.db.purchases, sessions: f.db.sessions },
         payments: { isUnderWay: () => false, withhold: () => () => {} },
         ...{ chains, clock: f.clock, log: silentLog, lease: { current: { id: 1, name: 'test' } } },
+        refundProofs: { prove: async () => ({ status: 'not_configured' }) },
         notes: { tokenHash: () => 'hash' },
       }).round()
     t.equal((await recovery()) + (await recovery()), 1)

@@ -307,6 +307,7 @@ t.test('an outcome that is open is 503 and not 402; the repeat hears the end', a
     ...{ books: f.db.books, leases: f.db.leases, purchases: f.db.purchases, sessions: f.db.sessions },
     payments: { isUnderWay: () => false, withhold: () => () => {} },
     ...{ chains, clock: f.clock, log: silentLog, lease: { current: { id: 1, name: 'test' } } },
+    refundProofs: { prove: async () => ({ status: 'not_configured' }) },
     notes: { tokenHash: () => 'hash' },
   })
   while ((await read(session)).status !== 'confirmed') await recovery.round()
@@ -339,6 +340,7 @@ t.test(
       ...{ books: f.db.books, leases: f.db.leases, purchases: f.db.purchases, sessions: f.db.sessions },
       payments: { isUnderWay: () => false, withhold: () => () => {} },
       ...{ chains, clock: f.clock, log: silentLog, lease: { current: { id: 1, name: 'test' } } },
+      refundProofs: { prove: async () => ({ status: 'not_configured' }) },
       notes: { tokenHash: () => 'hash' },
     })
     t.equal(await recovery.round(), 1)

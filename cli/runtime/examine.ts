@@ -1,11 +1,11 @@
 import type { Config } from '../../core/config/types.ts'
 import { isPaid, type Payout } from '../../core/domain/link.ts'
-import { chargedStates } from '../../core/domain/payment.ts'
+import { chargedStates, refundLeftChain } from '../../core/domain/payment.ts'
 import { transferScheme } from '../../core/payments/bookTransfer.ts'
 import { payoutFaults, priceFaults } from '../../core/payments/payoutFaults.ts'
+import { whereaboutsOf } from '../../core/payments/refundWatch.ts'
 import { transferBackOf } from '../../core/payments/transferBackOf.ts'
 import { createTransferWatch, type Looks } from '../../core/payments/transferWatch.ts'
-import type { RefundVerdict } from '../../core/ports/chains/refundProofs.ts'
 import { silentLog } from '../../core/ports/log.ts'
 import { bad, type Finding, good, report, warning } from './findings.ts'
 import { missingSales } from './missingSales.ts'
@@ -205,14 +205,21 @@ async function refundFindings(config: Config, { store, ports }: Stack): Promise<
       store.purchases.refundOf(record.purchaseId),
     ])
     if (purchase === undefined || refund === undefined) continue
-    const { status } = await proofs.prove(transferBackOf(purchase, record, refund.transaction))
-    if (status === 'proved') seen++
-    else if (gone.has(status))
-      problems.push(`the refund ${refund.transaction} of purchase ${purchase.id} is not on ${record.network}`)
+    const verdict = await proofs.prove(transferBackOf(purchase, record, refund.transaction))
+    const where = whereaboutsOf(verdict, refund.refundedAtMs, ports.clock.now())
+    const isTold = record.errorReason === refundLeftChain
+    const said = `the refund ${refund.transaction} of purchase ${purchase.id}`
+    if (where === 'missing')
+      problems.push(
+        `${said} is not on ${record.network}${isTold ? '; its seller was told to pay it again' : ''}`,
+      )
+    else if (where === 'stands' && isTold)
+      problems.push(
+        `${said} is back on ${record.network} after its seller was told to pay it again; two refunds stand if they did`,
+      )
+    else if (where === 'stands') seen++
   }
   const unknown = refunded.length - seen - problems.length
   const summary = `${seen} refunds are on chain${unknown > 0 ? `, ${unknown} could not be looked up` : ''}`
   return report('refunds', problems, summary)
 }
-
-const gone: ReadonlySet<RefundVerdict['status']> = new Set(['not_found', 'reverted', 'mismatch'])

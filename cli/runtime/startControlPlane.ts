@@ -25,7 +25,6 @@ import { giveBackHeap } from './heap/giveBackHeap.ts'
 import { keptLook } from './keptLook.ts'
 import { longestReplayMs } from './longestReplay.ts'
 import { openPayers } from './open/openPayers.ts'
-import { openRefundProofs } from './open/openRefundProofs.ts'
 import type { Stack } from './open/openStack.ts'
 import { createReadiness } from './readiness.ts'
 import { does, type Role } from './role.ts'
@@ -93,7 +92,7 @@ export async function startControlPlane(
     webhooks: store.webhooks,
     fees: store.fees,
     sessions: store.sessions,
-    refundProofs: openRefundProofs(config, ports),
+    refundProofs: stack.refundProofs,
     transferProofs: stack.transferProofs,
     transfers: createTransfers({
       ...{ books: store.books, sessions: store.sessions, chains, notes: stack.notes, lease: stack.lease },

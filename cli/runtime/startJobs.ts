@@ -15,7 +15,7 @@ export interface Jobs {
  * @param keepDeliveredMs how long a repeated call gets an answer that was delivered, see {@link RecoveryOptions}
  */
 export async function startJobs(
-  { ports, store, chains, notes, lease, keys, transferProofs }: Stack,
+  { ports, store, chains, notes, lease, keys, transferProofs, refundProofs }: Stack,
   log: Log,
   keepDeliveredMs: RecoveryOptions['keepDeliveredMs'],
 ): Promise<Jobs> {
@@ -24,7 +24,7 @@ export async function startJobs(
   const recovery = createRecovery(
     {
       ...{ books: store.books, leases: store.leases, sessions: store.sessions },
-      ...{ payments, purchases, notes, clock, log, lease },
+      ...{ payments, purchases, refundProofs, notes, clock, log, lease },
       chains: withTransfers(chains, createTransferWatch(transferProofs, clock)),
     },
     { keepDeliveredMs },

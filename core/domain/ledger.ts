@@ -59,6 +59,24 @@ export function entriesOfRefund(purchase: Purchase): LedgerEntry[] {
 }
 
 /**
+ * Entries that belong to one purchase and cancel out.
+ * @throws for anything else: a mistake that must not reach the books
+ */
+export function bookable(entries: readonly LedgerEntry[], purchaseId: string): readonly LedgerEntry[] {
+  const sums = new Map<string, bigint>()
+  for (const { purchaseId: of, network, asset, amountAtomic } of entries) {
+    const unit = `${network} ${asset}`
+    sums.set(unit, (sums.get(unit) ?? 0n) + amountAtomic)
+    if (of !== purchaseId)
+      throw new Error(`Expected ledger entries of purchase ${purchaseId}, got one of ${of}.`)
+  }
+  for (const [unit, sum] of sums) {
+    if (sum !== 0n) throw new Error(`Expected ledger entries that add up to zero, got ${sum} of ${unit}.`)
+  }
+  return entries
+}
+
+/**
  * Entries in one text, as stores keep them: a sale's four are one row (bench/durableSteps.ts). Most are of one asset, which is named once:
  * `[network, asset, [kind, account, amount, account, amount], [kind, …]]`; others are a list of {@link EntryText}.
  */

@@ -112,6 +112,9 @@ export const reorgedAfterDelivery = 'reorged_after_delivery'
  */
 export const notCollected = 'answer_not_collected'
 
+/** Kept with a payment whose proved refund left the chain again, and why `refund.due` is told once more. */
+export const refundLeftChain = 'refund_left_chain'
+
 /** States in which money may be on its way and nobody knows the outcome: the recovery's work. */
 export const unresolvedStates = ['settling', 'pending'] as const satisfies readonly PaymentState[]
 

@@ -3,6 +3,7 @@ import { openMemory } from '../../adapters/memory/store/openMemory.ts'
 import { builtInAssets } from '../domain/asset.ts'
 import type { NetworkId } from '../domain/network.ts'
 import type { PaymentRecord, PaymentState } from '../domain/payment.ts'
+import type { RefundVerdict } from '../ports/chains/refundProofs.ts'
 import type { OnChain, SettleOutcome, Settler } from '../ports/chains/settler.ts'
 import { silentLog as log } from '../ports/log.ts'
 import type { Books } from '../ports/store/books.ts'
@@ -48,6 +49,9 @@ export function stage(memory?: Memory) {
       return records.map((record) => onChain(record))
     },
   } as unknown as Settler
+  const refund: { verdict: RefundVerdict | ((nowMs: number) => RefundVerdict) } = {
+    verdict: { status: 'proved', paymentKeys: [] },
+  }
   const chains = {
     assets: [asset],
     settlers: [settler],
@@ -70,6 +74,10 @@ export function stage(memory?: Memory) {
             },
             purchases: store.purchases,
             sessions: store.sessions,
+            refundProofs: {
+              prove: async () =>
+                typeof refund.verdict === 'function' ? refund.verdict(nowMs) : refund.verdict,
+            },
             notes: { tokenHash: (id: string) => `hash of ${id}` },
           },
           { intervalMs: 1, ...options },
@@ -119,7 +127,7 @@ export function stage(memory?: Memory) {
     return keyOf(n)
   }
   return {
-    ...{ memory: shared, store, books, leases, chains, process, payment, underWay, asked },
+    ...{ memory: shared, store, books, leases, chains, process, payment, underWay, asked, refund },
     settle: (how: typeof outcomeOf) => void (outcomeOf = how),
     see: (how: typeof onChain) => void (onChain = how),
     step: (ms: number) => void (nowMs += ms),

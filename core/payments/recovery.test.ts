@@ -296,6 +296,7 @@ t.test('one process runs the loops; another takes over when it is gone, and its 
         purchases: on.store.purchases,
         sessions: on.store.sessions,
       },
+      refundProofs: { prove: async () => ({ status: 'not_configured' }) },
       notes: { tokenHash: () => 'hash' },
     },
     { intervalMs: 1 },

@@ -2,6 +2,7 @@ import type { NetworkId } from '../domain/network.ts'
 import { neverSent, type PaymentRecord } from '../domain/payment.ts'
 import { mayConfirm } from '../domain/session.ts'
 import type { Chains } from '../ports/chains/chains.ts'
+import type { RefundProofs } from '../ports/chains/refundProofs.ts'
 import type { Settled, SettleOutcome } from '../ports/chains/settler.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { Log } from '../ports/log.ts'
@@ -12,6 +13,7 @@ import type { Sessions } from '../ports/store/sessions.ts'
 import type { Payments } from './payments.ts'
 import { assetOf, type PurchaseNotes } from './purchase.ts'
 import { Decisions, LONGEST_PAUSE_MS, pauseMs } from './recoveryDecisions.ts'
+import { createRefundWatch } from './refundWatch.ts'
 import * as rules from './rules.ts'
 import { recoverShared } from './sharedBytes.ts'
 import type { Looks } from './transferWatch.ts'
@@ -19,12 +21,13 @@ import type { Looks } from './transferWatch.ts'
 export interface RecoveryParts {
   readonly books: Books
   readonly payments: Pick<Payments, 'isUnderWay' | 'withhold'>
-  readonly purchases: Pick<Purchases, 'find'>
+  readonly purchases: Pick<Purchases, 'find' | 'refundOf'>
   readonly sessions: Pick<Sessions, 'find'>
   readonly chains: Pick<Chains, 'assets' | 'settlers'> & {
     /** Who knows about payments of a scheme; undefined for one that can't be asked about now. */
     settler(network: NetworkId, scheme: string): Looks | undefined
   }
+  readonly refundProofs: RefundProofs
   readonly notes: Pick<PurchaseNotes, 'tokenHash'>
   /** This process's own: what is taken up becomes its work. */
   readonly lease: { readonly current: Lease }
@@ -73,6 +76,7 @@ export interface RecoveryPage {
 
 export function createRecoveryPage(parts: RecoveryParts): RecoveryPage {
   const { books, payments, purchases, sessions, chains, notes, lease, clock, log } = parts
+  const refunds = createRefundWatch(parts)
 
   /** Leaves out the rows whose calls still run in this process: those write for themselves, whatever a clock says. */
   function withoutUnderWay(records: readonly PaymentRecord[], decisions: Decisions): PaymentRecord[] {
@@ -226,14 +230,19 @@ export function createRecoveryPage(parts: RecoveryParts): RecoveryPage {
     else decisions.lookAgain(record, SECOND_LOOK_MS, seenOnce)
   }
 
-  async function confirmCharged(records: readonly PaymentRecord[], decisions: Decisions): Promise<void> {
+  async function confirmCharged(
+    records: readonly PaymentRecord[],
+    decisions: Decisions,
+    refundUnknown: ReadonlySet<PaymentRecord>,
+  ): Promise<void> {
     const gone: PaymentRecord[] = []
     await askEach(
       records,
       decisions,
       (settler, own) => settler.stillOnChain(own),
       (record, answer) => {
-        if (answer === 'yes') confirmed(record, decisions)
+        if (answer !== 'no' && refundUnknown.has(record)) refunds.later(record, decisions)
+        else if (answer === 'yes') confirmed(record, decisions)
         else if (answer === 'unknown') confirmLater(record, decisions)
         else if (record.dueReason !== notOnChain) decisions.lookAgain(record, SUSPECTED_MS, notOnChain)
         else gone.push(record)
@@ -303,16 +312,21 @@ export function createRecoveryPage(parts: RecoveryParts): RecoveryPage {
       const charged: PaymentRecord[] = []
       const abandoned: PaymentRecord[] = []
       const failed: PaymentRecord[] = []
-      for (const record of withoutUnderWay(records, decisions)) {
+      const refunded = records.filter(({ state }) => state === 'refunded')
+      const others = withoutUnderWay(records, decisions).filter(({ state }) => state !== 'refunded')
+      const looked = await refunds.lookUp(refunded, decisions)
+      for (const record of [...others, ...looked.others]) {
         if (record.state === 'failed_final') failed.push(record)
         else if (isAbandoned(record)) abandoned.push(record)
         // A facilitator's word is all there is, and nothing to look up.
-        else if (record.event?.startsWith('nonce:')) decisions.lookAgain(record, null)
-        else charged.push(record)
+        else if (record.event?.startsWith('nonce:')) {
+          if (looked.unknown.has(record)) refunds.later(record, decisions)
+          else decisions.lookAgain(record, null)
+        } else charged.push(record)
       }
       // Before the chain is asked, which may take long.
       const owed = await oweBack(abandoned)
-      await confirmCharged(charged, decisions)
+      await confirmCharged(charged, decisions, looked.unknown)
       const late = await tooLate(failed)
       await askEach(failed, decisions, recover, (record, outcome, settler) => {
         const whenBooked = () => settler.booked?.(record, outcome)

@@ -27,6 +27,7 @@ async function charged() {
         settlers: [settler],
         settler: () => settler,
       },
+      refundProofs: { prove: async () => ({ status: 'not_configured' }) },
       notes: { tokenHash: (id: string) => `hash of ${id}` },
       clock: { now: () => 1_800_000_030_000 },
     })

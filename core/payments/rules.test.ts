@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { builtInAssets } from '../domain/asset.ts'
-import { feesAccountOf } from '../domain/ledger.ts'
+import { bookable, feesAccountOf } from '../domain/ledger.ts'
 import { mayMove, type PaymentState, paymentStates } from '../domain/payment.ts'
 import type { PaymentChange } from '../ports/store/books.ts'
 import type { Fate } from './payments.ts'
@@ -121,8 +121,8 @@ t.test(
 
 t.test('entries that do not cancel out, or are of another purchase, are refused', async (t) => {
   const { entries } = rules.sell({ row: 1, purchaseId, lease: 1 }, saleOf(100n), attempt, false)
-  t.throws(() => rules.bookable(entries!.slice(1), purchaseId), /add up to zero/)
-  t.throws(() => rules.bookable(entries!, 'another'), /of purchase another/)
+  t.throws(() => bookable(entries!.slice(1), purchaseId), /add up to zero/)
+  t.throws(() => bookable(entries!, 'another'), /of purchase another/)
 })
 
 t.test('what lands is booked as what landed, with its purchase, in one change', async () => {

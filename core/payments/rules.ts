@@ -1,4 +1,4 @@
-import { debtorOf, entriesOfRefund, type LedgerEntry } from '../domain/ledger.ts'
+import { bookable, debtorOf, entriesOfRefund } from '../domain/ledger.ts'
 import {
   landedLate,
   mayMove,
@@ -7,6 +7,7 @@ import {
   type PaymentRecord,
   type PaymentState,
   refundableStates,
+  refundLeftChain,
   reorgedAfterDelivery,
   type SettlementAttempt,
   type StoredAnswer,
@@ -400,19 +401,18 @@ export const loosen = (
   })
 
 /**
- * Entries that belong to one purchase and cancel out.
- * @throws for anything else: a mistake that must not reach the books
+ * `refunded` stays, of a refund that left the chain: the seller is told once. The sale is looked up on: the reorganisation that
+ * took its refund may take it as well.
  */
-export function bookable(entries: readonly LedgerEntry[], purchaseId: string): readonly LedgerEntry[] {
-  const sums = new Map<string, bigint>()
-  for (const { purchaseId: of, network, asset, amountAtomic } of entries) {
-    const unit = `${network} ${asset}`
-    sums.set(unit, (sums.get(unit) ?? 0n) + amountAtomic)
-    if (of !== purchaseId)
-      throw new Error(`Expected ledger entries of purchase ${purchaseId}, got one of ${of}.`)
-  }
-  for (const [unit, sum] of sums) {
-    if (sum !== 0n) throw new Error(`Expected ledger entries that add up to zero, got ${sum} of ${unit}.`)
-  }
-  return entries
-}
+export const loseRefund = ({ row, purchaseId }: Held): PaymentChange =>
+  move({ row, purchaseId, lease: null }, ['refunded'], 'refunded', CHECK_MS, 'visible', {
+    errorReason: refundLeftChain,
+    tells: [{ kind: 'refund.due', detail: refundLeftChain }],
+  })
+
+/** `refunded` stays, of a refund that is back after its seller was told that it had left: it stands, as it was recorded. */
+export const regainRefund = ({ row, purchaseId }: Held): PaymentChange =>
+  move({ row, purchaseId, lease: null }, ['refunded'], 'refunded', CHECK_MS, 'visible', {
+    errorReason: null,
+    tells: [{ kind: 'refund.recorded' }],
+  })

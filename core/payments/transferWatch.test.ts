@@ -35,6 +35,7 @@ async function confirmed() {
   const watch = createTransferWatch({ prove: async () => chain.verdict }, clock)
   const recovery = createRecovery({
     ...{ ...common, leases: store.leases, purchases: store.purchases },
+    refundProofs: { prove: async () => ({ status: 'not_configured' }) },
     payments: { isUnderWay: () => false, withhold: () => () => {} },
     chains: {
       assets: builtInAssets,

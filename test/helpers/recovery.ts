@@ -12,7 +12,20 @@ export function recoveryOf(gateway: TestGateway, daysLater = 0) {
   const clock = { now: () => ports.clock.now() + daysLater * 86_400_000 }
   const notes = createPurchaseNotes(sealer, service.metadataField)
   const { leases, sessions } = store
-  const parts = { books, leases, payments, purchases, sessions, chains, notes, clock, log, lease }
+  const refundProofs = { prove: async () => ({ status: 'not_configured' }) as const }
+  const parts = {
+    books,
+    leases,
+    payments,
+    purchases,
+    sessions,
+    refundProofs,
+    chains,
+    notes,
+    clock,
+    log,
+    lease,
+  }
   const recovery = createRecovery(parts)
   return {
     async round(): Promise<number> {

@@ -13,6 +13,7 @@ import { type HeldLease, holdLease } from '../../../core/payments/heldLease.ts'
 import type { Payments } from '../../../core/payments/payments.ts'
 import { createPurchaseNotes, type PurchaseNotes } from '../../../core/payments/purchase.ts'
 import type { GatewayPorts } from '../../../core/plugin/ports.ts'
+import type { RefundProofs } from '../../../core/ports/chains/refundProofs.ts'
 import type { Settler } from '../../../core/ports/chains/settler.ts'
 import type { TransferProofs } from '../../../core/ports/chains/transferProofs.ts'
 import { systemClock } from '../../../core/ports/clock.ts'
@@ -25,6 +26,7 @@ import { createSharedJobLine } from '../keys/sharedJobLine.ts'
 import { forgetConcludedNowAndThen } from './forgetConcluded.ts'
 import { awaitOneSecret, processLeaseName } from './oneSecret.ts'
 import { type OpenChains, openChains } from './openChains.ts'
+import { openRefundProofs } from './openRefundProofs.ts'
 import { openDataStore } from './openStore.ts'
 import { openTransferProofs } from './openTransferProofs.ts'
 import { createSettlerStarts, type SettlerStarts } from './startSettlers.ts'
@@ -37,6 +39,7 @@ export interface Stack {
   readonly notes: PurchaseNotes
   /** Nobody settles plain transfers; this is who knows of them. */
   readonly transferProofs: TransferProofs
+  readonly refundProofs: RefundProofs
   /** This process's own: what it claims is its work while it holds this. */
   readonly lease: Pick<HeldLease, 'current'>
   /** Who settles with which key; undefined in a process that only looks, and in a worker, whose primary knows. */
@@ -138,7 +141,8 @@ export async function openStack(
       answerMemory: createAnswerMemory(config.gateway.maxHeldBytes, config.gateway.workers),
     }
     const transferProofs = openTransferProofs(config, { clock, log })
-    return { ports, store, chains, notes, lease, keys, transferProofs, starts, close }
+    const refundProofs = openRefundProofs(config, { clock, log })
+    return { ports, store, chains, notes, lease, keys, transferProofs, refundProofs, starts, close }
   } catch (error) {
     await close()
     throw error

@@ -27,8 +27,15 @@ export type RefundVerdict =
       /** Keys that this transaction has as an x402 payment, for the store to refuse one that buys something. */
       readonly paymentKeys: readonly PaymentKey[]
     }
-  /** No node knows it: never sent, still on its way, or taken out by a reorganisation. */
-  | { readonly status: 'not_found' }
+  | {
+      /** No node knows it: never sent, still on its way, or taken out by a reorganisation. */
+      readonly status: 'not_found'
+      /**
+       * The time of the newest block of a node that knows the sale, so its memory goes back that far, and not this transaction, in ms
+       * since 1970; absent where no node is known to.
+       */
+      readonly headMs?: number
+    }
   /** It is in a block, and not as deep as payments on this network have to be. */
   | { readonly status: 'not_final' }
   /** It is in a block and moved nothing. */

@@ -1,6 +1,7 @@
 import t, { type Test } from 'tap'
 import { type Address, encodeFunctionData, multicall3Abi } from 'viem'
 import { sendFrom, sendUsdc, transferCall } from '../../../../localnet/sendToken.fixture.ts'
+import { startFaultyRpc } from '../../../../localnet/startFaultyRpc.ts'
 import { multicall3 } from '../settle/multicall.ts'
 import {
   network,
@@ -59,7 +60,7 @@ t.test('a plain transfer back is proved, and what is not one is not', async (t) 
   t.strictSame(await prove(sale), { status: 'mismatch', what: 'recipient' }, 'the sale is no refund')
   const ether = await sendFrom(chain, seller, buyer, '0x')
   t.strictSame(await prove(ether), { status: 'mismatch', what: 'asset' })
-  t.strictSame(await prove(`0x${'ab'.repeat(32)}`), { status: 'not_found' })
+  t.match(await prove(`0x${'ab'.repeat(32)}`), { status: 'not_found' })
 })
 
 t.test(
@@ -95,18 +96,46 @@ t.test('a transfer counts once it is as deep as a payment must be, and a fork ta
   const { chain, seller, buyer, prove } = await sold(t, { confirmations: 3 })
   await chain.setAutomine(false)
   const back = await sendUsdc(chain, seller, buyer, 10_000n)
-  t.strictSame(await prove(back), { status: 'not_found' }, 'on its way')
+  t.match(await prove(back), { status: 'not_found' }, 'on its way')
   await chain.mine()
   t.strictSame(await prove(back), { status: 'not_final' }, 'one block')
   await chain.mine()
   t.strictSame(await prove(back), { status: 'not_final' }, 'two')
   await chain.reorg(2)
-  t.strictSame(await prove(back), { status: 'not_found' }, 'gone')
+  t.match(await prove(back), { status: 'not_found' }, 'gone')
   await chain.setAutomine(true)
   const again = await sendUsdc(chain, seller, buyer, 10_000n)
   await chain.mine(2)
   t.match(await prove(again), { status: 'proved' })
 })
+
+t.test(
+  'what is not found comes with the head of a node that knows the sale, and every node is asked',
+  async (t) => {
+    const { chain, rpc, seller, buyer, prove } = await sold(t)
+    const unknown = `0x${'ab'.repeat(32)}`
+    const { timestamp } = await chain.rpc<{ timestamp: string }>('eth_getBlockByNumber', 'latest', false)
+    t.strictSame(await prove(unknown), { status: 'not_found', headMs: 1_000 * Number(timestamp) })
+    const elsewhere = { saleTransaction: `0x${'cd'.repeat(32)}` }
+    t.strictSame(await prove(unknown, elsewhere), { status: 'not_found' }, 'it has forgotten the sale, too')
+    rpc.add('eth_getBlockByNumber', { kind: 'result', result: null })
+    t.strictSame(await prove(unknown), { status: 'not_found' }, 'no head')
+    rpc.clear()
+
+    const forgetful = await startFaultyRpc(chain.rpcUrl)
+    t.teardown(forgetful.close)
+    forgetful.add('eth_getTransactionReceipt', { kind: 'result', result: null })
+    const back = await sendUsdc(chain, seller, buyer, 10_000n)
+    const second = createEvmRefundProofs({ network, rpcUrls: [forgetful.url, rpc.url] })
+    const expected = { asset: usdc.address, from: seller, to: buyer, amountAtomic: 10_000n }
+    const found = (transaction: string) =>
+      second.prove({ network, ...expected, transaction, saleTransaction: back })
+    t.strictSame(await found(back), { status: 'not_final' }, 'the second node has it')
+    t.match(await found(unknown), { status: 'not_found', headMs: Number })
+    rpc.add('*', { kind: 'refuse' })
+    t.strictSame(await found(back), { status: 'not_found' }, 'nothing is certain without the second one')
+  },
+)
 
 t.test('a transfer that was made before the sale is none of its refund', async (t) => {
   const { chain, rpc, seller, buyer, sale, prove } = await sold(t)
@@ -121,7 +150,7 @@ t.test('a transfer that was made before the sale is none of its refund', async (
     message: /do not know the sale/,
   })
   rpc.add('eth_getTransactionReceipt', { kind: 'result', result: { transactionHash: sale, logs: [] } })
-  t.strictSame(await prove(later), { status: 'not_found' }, 'a node that answers with another receipt')
+  t.match(await prove(later), { status: 'not_found' }, 'a node that answers with another receipt')
 })
 
 t.test('a node that is away, refuses, lies about its chain or talks nonsense proves nothing', async (t) => {
@@ -144,7 +173,7 @@ t.test('a node that is away, refuses, lies about its chain or talks nonsense pro
     t.match(await prove(back), { status: 'proved' })
   }
   rpc.add('eth_getTransactionReceipt', spoiled({ blockNumber: null }))
-  t.strictSame(await prove(back), { status: 'not_found' }, 'no block has it yet')
+  t.match(await prove(back), { status: 'not_found' }, 'no block has it yet')
   rpc.clear()
   const elsewhere = createEvmRefundProofs({ network: 'eip155:8453', rpcUrls: [rpc.url] })
   t.match(

@@ -8,11 +8,13 @@ export interface EvmProofsOptions extends ProofsOptions {
   readonly confirmations?: number
 }
 
-/** What proofs work with: the options with their defaults, and the client of the nodes. */
+/** What proofs work with: the options with their defaults, the client of the nodes, and one for each node. */
 export function openNodes(options: EvmProofsOptions) {
   const { network, rpcUrls, confirmations = 1, rpcTimeoutMs = 10_000 } = options
   const { clock = systemClock, log = silentLog } = options
   const chainId = Number(network.slice('eip155:'.length))
-  const rpc = createEvmRpc({ urls: rpcUrls, chainId, timeoutMs: rpcTimeoutMs, clock, log })
-  return { network, confirmations, log, rpc }
+  const clientOf = (urls: readonly string[]) =>
+    createEvmRpc({ urls, chainId, timeoutMs: rpcTimeoutMs, clock, log })
+  const each = rpcUrls.map((url) => clientOf([url]))
+  return { network, confirmations, log, rpc: clientOf(rpcUrls), each }
 }

@@ -96,11 +96,11 @@ t.test('a transfer counts once it is as final as a payment must be, and a fork t
   const { chain, send, prove } = await sold(t, usdc, { commitment: 'finalized' })
   chain.hold()
   const held = await send()
-  t.strictSame(await prove(held), { status: 'not_found' }, 'on its way')
+  t.match(await prove(held), { status: 'not_found' }, 'on its way')
   chain.release()
   t.strictSame(await prove(held), { status: 'not_final' })
   chain.rollBack(1)
-  t.strictSame(await prove(held), { status: 'not_found' }, 'gone')
+  t.match(await prove(held), { status: 'not_found', headMs: Number }, 'gone')
   const again = await send()
   t.strictSame(await prove(again), { status: 'not_final' })
   chain.advanceSlots(40)
@@ -117,7 +117,7 @@ t.test('a transfer that was made before the sale is none of its refund', async (
   t.strictSame(await prove(back, { saleTransaction: back }), { status: 'mismatch', what: 'order' })
   const unknown = sale.slice(0, -4) + (sale.endsWith('1111') ? '2222' : '1111')
   t.match(await prove(back, { saleTransaction: unknown }), { status: 'unavailable', message: /sale/ })
-  t.strictSame(await prove(unknown), { status: 'not_found' })
+  t.match(await prove(unknown), { status: 'not_found' })
 })
 
 t.test('a payment that the seller makes to the buyer is named by its key', async (t) => {

@@ -1,5 +1,6 @@
 import { networkTitle } from '../../../../core/domain/network.ts'
 import type { RefundProofs, RefundVerdict, TransferBack } from '../../../../core/ports/chains/refundProofs.ts'
+import { missingRefund, type NodeAnswer } from '../../missingRefund.ts'
 import { orUnavailable } from '../../orUnavailable.ts'
 import { askStatuses, hasReached } from '../settle/confirm.ts'
 import { judgeRefund } from './judgeRefund.ts'
@@ -8,17 +9,31 @@ import { openNodes, type SolanaProofsOptions } from './openNodes.ts'
 
 /** Makes the proof of refunds on one Solana network: two requests, where both transactions stand and what the refund did. */
 export function createSolanaRefundProofs(options: SolanaProofsOptions): RefundProofs {
-  const { network, commitment, log, rpc } = openNodes(options)
+  const { network, commitment, log, rpc, each } = openNodes(options)
   const said = orUnavailable<RefundVerdict>(network, log, 'a refund could not be looked up')
 
   const unavailable = (message: string): RefundVerdict => ({ status: 'unavailable', message })
+
+  /** @throws {RpcUnreachable} {RpcRefused} when the node does not answer, or not in full */
+  async function askNode(
+    node: (typeof each)[number],
+    { transaction, saleTransaction }: TransferBack,
+  ): Promise<NodeAnswer> {
+    const { value } = await askStatuses(node, [transaction, saleTransaction], true)
+    const [refund, sale] = value
+    if (refund != null) return { isKnown: true }
+    if (sale == null) return { isKnown: false }
+    const slot = await node.call<number>('getSlot', { commitment: 'finalized' })
+    const seconds = await node.call<number | null>('getBlockTime', slot)
+    return { isKnown: false, ...(seconds !== null && { headMs: 1_000 * seconds }) }
+  }
 
   /** @throws {RpcUnreachable} {RpcRefused} when no node can say */
   async function look(expected: TransferBack): Promise<RefundVerdict> {
     const { transaction, saleTransaction } = expected
     const { value } = await askStatuses(rpc, [transaction, saleTransaction], true)
     const [refund, sale] = value
-    if (refund == null) return { status: 'not_found' }
+    if (refund == null) return missingRefund(each, (node) => askNode(node, expected))
     if (!hasReached(refund, commitment)) return { status: 'not_final' }
     if (refund.err !== null) return { status: 'reverted' }
     if (sale == null) {

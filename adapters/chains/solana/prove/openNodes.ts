@@ -9,11 +9,13 @@ export interface SolanaProofsOptions extends ProofsOptions {
   readonly commitment?: Commitment
 }
 
-/** What proofs work with: the options with their defaults, and the client of the nodes. */
+/** What proofs work with: the options with their defaults, the client of the nodes, and one for each node. */
 export function openNodes(options: SolanaProofsOptions) {
   const { network, rpcUrls, commitment = 'confirmed', rpcTimeoutMs = 10_000 } = options
   const { clock = systemClock, log = silentLog } = options
   const genesis = network.slice('solana:'.length)
-  const rpc = createSolanaRpc({ urls: rpcUrls, genesis, timeoutMs: rpcTimeoutMs, clock, log })
-  return { network, commitment, log, rpc }
+  const clientOf = (urls: readonly string[]) =>
+    createSolanaRpc({ urls, genesis, timeoutMs: rpcTimeoutMs, clock, log })
+  const each = rpcUrls.map((url) => clientOf([url]))
+  return { network, commitment, log, rpc: clientOf(rpcUrls), each }
 }

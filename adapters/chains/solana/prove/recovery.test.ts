@@ -28,6 +28,7 @@ async function stageWithBooks(t: Test) {
     payments: { isUnderWay: () => false, withhold: () => () => {} },
     purchases: store.purchases,
     sessions: store.sessions,
+    refundProofs: { prove: async () => ({ status: 'not_configured' }) },
     notes: { tokenHash: () => 'hash' },
   })
 
