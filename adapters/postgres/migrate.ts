@@ -1,31 +1,8 @@
 import { type Kysely, sql } from 'kysely'
-import { type Migration, Migrator } from 'kysely/migration'
+import { Migrator } from 'kysely/migration'
 import pg from 'pg'
 import type { Schema } from '../sql/schema.ts'
-import { tables } from './migrations/0001-tables.ts'
-import { books } from './migrations/0002-books.ts'
-import { links } from './migrations/0003-links.ts'
-import { webhooks } from './migrations/0004-webhooks.ts'
-import { discovery } from './migrations/0005-discovery.ts'
-import { sums } from './migrations/0006-sums.ts'
-import { delivered } from './migrations/0007-delivered.ts'
-import { leases } from './migrations/0008-leases.ts'
-import { heldWebhooks } from './migrations/0009-held-webhooks.ts'
-import { errorWas } from './migrations/0010-error-was.ts'
-
-/** In order of their names; listed here so that a bundled or compiled copy needs no directory to read. */
-const migrations: Readonly<Record<string, Migration>> = {
-  '0001-tables': tables,
-  '0002-books': books,
-  '0003-links': links,
-  '0004-webhooks': webhooks,
-  '0005-discovery': discovery,
-  '0006-sums': sums,
-  '0007-delivered': delivered,
-  '0008-leases': leases,
-  '0009-held-webhooks': heldWebhooks,
-  '0010-error-was': errorWas,
-}
+import { migrations } from './schema/migrations.ts'
 
 /**
  * Brings the tables up to date. Several processes may start at once: the first one migrates, in one transaction, and the others
@@ -37,11 +14,27 @@ const migrations: Readonly<Record<string, Migration>> = {
  */
 export async function migrate(query: Kysely<Schema>, schema: string): Promise<number> {
   await prepare(query, schema)
+  await refuseNewer(query, schema)
   const provider = { getMigrations: async () => ({ ...migrations }) }
   const migrator = new Migrator({ db: query, provider, migrationTableSchema: schema })
   const { error, results } = await migrator.migrateToLatest()
   if (error !== undefined) throw error
   return results?.length ?? 0
+}
+
+/** @throws when a newer version of Tollgate migrated the tables */
+async function refuseNewer(query: Kysely<Schema>, schema: string): Promise<void> {
+  const { rows: tables } = await sql`
+    SELECT 1 FROM pg_tables WHERE schemaname = ${schema} AND tablename = 'kysely_migration'`.execute(query)
+  if (tables.length === 0) return
+  const { rows } = await sql<{ name: string }>`
+    SELECT name FROM ${sql.id(schema, 'kysely_migration')} ORDER BY name`.execute(query)
+  const unknown = rows.find(({ name }) => !Object.hasOwn(migrations, name))
+  if (unknown !== undefined)
+    throw new Error(
+      `Expected a database of this version or an older one, but it has the migration ${unknown.name}. ` +
+        'A newer version of Tollgate wrote it: install that version again, or restore a backup.',
+    )
 }
 
 /** Makes the schema. A role that owns one which was made for it needs no right to make any: the server asks for it all the same. */

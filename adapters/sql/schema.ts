@@ -3,7 +3,7 @@ import type { Packed } from './packed.ts'
 
 /**
  * The columns as the queries see them. Money is TEXT of decimal digits, times are INTEGER ms since 1970, booleans 0 or 1,
- * lists and free JSON are TEXT; what is `Packed` may be bytes in SQLite. The tables themselves are made by the migrations.
+ * lists and free JSON are TEXT; what is `Packed` may be bytes in SQLite. The tables themselves are in `schema/` of each database.
  */
 export interface Schema {
   payments: PaymentTable

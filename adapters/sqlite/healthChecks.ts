@@ -12,8 +12,6 @@ import type { Statement } from './statement.ts'
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 86_400_000
-/** Old rows that are looked at in one go. */
-const SUMMED_AT_ONCE = 200
 
 /** Health checks in SQLite: a row a link, which says when its turn is, and sums by hour and day. */
 export function createHealthChecks({ reader, writer }: Database): HealthChecks {
@@ -28,7 +26,6 @@ export function createHealthChecks({ reader, writer }: Database): HealthChecks {
   const hourRows = reader.prepare(
     'SELECT hour, checks, failed, latency_sum_ms, latency_max_ms FROM check_hours WHERE link_id = ? AND hour >= ? ORDER BY hour',
   )
-  const unsummed = reader.prepare('SELECT 1 FROM unsummed_checks')
 
   return {
     async due({ queue, nowMs, latestMs, limit }) {
@@ -56,12 +53,6 @@ export function createHealthChecks({ reader, writer }: Database): HealthChecks {
     async hours(linkId, sinceMs) {
       const rows = reading(() => hourRows.all(linkId, Math.floor(sinceMs / HOUR_MS)))
       return rows.map(toHourChecks)
-    },
-
-    async sumUpOld(nowMs) {
-      if (reading(() => unsummed.get()) === undefined) return false
-      await writer.write('runAll', sumUpSome(nowMs), 'visible')
-      return true
     },
   }
 }
@@ -131,27 +122,5 @@ export function noteChecks(checks: readonly Check[]): Statement[] {
           ORDER BY at_ms DESC, id DESC LIMIT 10 OFFSET ${CHECKS_IN_TIMELINE})`,
         parameters: [linkId],
       })),
-  ]
-}
-
-/** The oldest rows first, by their number: each is looked at once. Those that failed stay in the timeline. */
-function sumUpSome(nowMs: number): Statement[] {
-  const some = `id >= (SELECT next_id FROM unsummed_checks) AND id < (SELECT next_id + ${SUMMED_AT_ONCE} FROM unsummed_checks)
-    AND id <= (SELECT last_id FROM unsummed_checks) AND kind = 'probe' AND asked_by_seller = 0`
-  return [
-    {
-      sql: `INSERT INTO check_hours (link_id, hour, checks, failed, latency_sum_ms, latency_max_ms)
-        SELECT link_id, at_ms / ${HOUR_MS}, count(*), sum(1 - ok), sum(coalesce(latency_ms, 0)), max(coalesce(latency_ms, 0))
-        FROM health_events WHERE ${some} AND at_ms / ${HOUR_MS} >= ? GROUP BY 1, 2 ${addHours}`,
-      parameters: [Math.floor(nowMs / HOUR_MS) - CHECK_HOURS_KEPT],
-    },
-    { sql: `DELETE FROM health_events WHERE ${some} AND ok = 1`, parameters: [] },
-    {
-      sql: `DELETE FROM health_events WHERE id >= (SELECT next_id FROM unsummed_checks)
-        AND id < (SELECT next_id + ${SUMMED_AT_ONCE} FROM unsummed_checks) AND kind = 'probe' AND at_ms < ?`,
-      parameters: [nowMs - HEALTH_KEPT_MS],
-    },
-    { sql: `UPDATE unsummed_checks SET next_id = next_id + ${SUMMED_AT_ONCE}`, parameters: [] },
-    { sql: 'DELETE FROM unsummed_checks WHERE next_id > last_id', parameters: [] },
   ]
 }

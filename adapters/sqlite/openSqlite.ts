@@ -37,9 +37,6 @@ import { createSignInNonces } from './signInNonces.ts'
 import { createStores } from './stores.ts'
 import { createWebhooks } from './webhooks/webhooks.ts'
 
-/** How often a migration that takes long says how far it is. */
-const PROGRESS_MS = 3_000
-
 export interface SqliteOptions {
   /** The database file; its folder is made when missing. `:memory:` keeps it in a temporary file that close() removes. */
   readonly path: string
@@ -68,7 +65,7 @@ export interface SqliteStore extends DataStore {
 /**
  * Opens the database, makes or migrates its tables, and starts its writer.
  *
- * @throws when the file can not be opened, was written by a newer version, or has to be migrated while an earlier one works on it.
+ * @throws when the file cannot be opened or was written by a newer version.
  */
 export async function openSqlite(options: SqliteOptions): Promise<SqliteStore> {
   const { clock, storeClock = machineClock, log, groupCommit = { flushMs: 1, maxRows: 32 } } = options
@@ -77,7 +74,7 @@ export async function openSqlite(options: SqliteOptions): Promise<SqliteStore> {
   const isDurable = !isTemporary
 
   prepareFile(path)
-  await migrateFile(path, isDurable, storeClock, log)
+  await migrateFile(path, isDurable, log)
   const writer = await startWriter({ path, isDurable, ...groupCommit }, log)
   const reader = connectReader(path)
   const query = new Kysely<Schema>({ dialect: nodeSqliteDialect(reader) })
@@ -144,26 +141,16 @@ function prepareFile(path: string): void {
   }
 }
 
-async function migrateFile(path: string, isDurable: boolean, storeClock: Clock, log: Log): Promise<void> {
+async function migrateFile(path: string, isDurable: boolean, log: Log): Promise<void> {
   let database: DatabaseSync | undefined
   try {
     database = connectWriter(path, isDurable)
-    let saidAt = performance.now()
-    const applied = await migrate(database, {
-      storeClock,
-      onWait: () =>
-        log.warn({ path }, 'A gateway of an earlier version works on the database; waiting for its end.'),
-      onProgress(table, rows, all) {
-        if (performance.now() - saidAt < PROGRESS_MS) return
-        saidAt = performance.now()
-        log.info({ path, table, rows, all }, 'Bringing the database to this version.')
-      },
-    })
+    const applied = await migrate(database)
     if (applied > 0) log.info({ path, applied }, 'Migrated the database.')
   } catch (error) {
     const failure = failureOf(error)
     if (failure.kind !== 'unavailable') throw error
-    // SQLITE_FULL: a migration writes tables anew before the old ones go.
+    // SQLITE_FULL
     if ((error as { errcode?: unknown }).errcode === 13)
       throw new Error(
         `The database ${path} could not be brought to this version: the disk is full. It is as it was. Make room for as much again as the file has, and start again.`,

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Link, ServedLink } from '../../core/domain/link.ts'
 import type { Caller } from '../../core/domain/suspension.ts'
 import { TollgateError } from '../../core/errors/error.ts'
@@ -15,10 +14,6 @@ import { runProber } from './prober.ts'
 
 /** How often the calls of a day are written, for the history of a link's health. */
 const COUNTS_FLUSH_MS = 5_000
-/** Between two looks whether another process has left the work. */
-const RETRY_MS = 1_000
-/** Between two steps of a work that nobody waits for. */
-const SUM_UP_MS = 50
 
 type Asked = Pick<DueCheck, 'linkId' | 'url' | 'upstreamHeadersSealed'>
 
@@ -121,19 +116,7 @@ export default gatewayPlugin({
       const { probesPerSecond, calledForMs } = options
       const schedule = { intervalMs, probesPerSecond, calledForMs }
       const asking = { ...schedule, healthChecks, clock, log, isMine, probe: probeAndJudge }
-      await Promise.all([sumUp(isMine, signal), ...(options.probe ? [runProber(asking, signal)] : [])])
-    }
-
-    /** What an older version had kept, a little at a time. */
-    async function sumUp(isMine: () => boolean, signal: AbortSignal): Promise<void> {
-      for (let isMore = true; isMore && !signal.aborted; ) {
-        await pause(isMine() ? SUM_UP_MS : RETRY_MS, signal)
-        if (isMine())
-          isMore = await healthChecks.sumUpOld(clock.now()).catch((err: unknown) => {
-            log.warn({ err }, 'could not sum up older health checks; trying again')
-            return pause(RETRY_MS, signal).then(() => true)
-          })
-      }
+      if (options.probe) await runProber(asking, signal)
     }
 
     function stop(): void {
@@ -164,9 +147,6 @@ export default gatewayPlugin({
     }
   },
 })
-
-const pause = (ms: number, signal: AbortSignal) =>
-  sleep(ms, undefined, { signal, ref: false }).catch(() => undefined)
 
 function refuse(): never {
   throw new TollgateError(

@@ -52,8 +52,6 @@ export function createHealthChecks(tables: Tables, { read, write }: Access): Hea
             ...{ latencyMs: Math.round(sumMs / checks), maxLatencyMs: maxMs },
           })),
       ),
-
-    sumUpOld: async () => false,
   }
 }
 

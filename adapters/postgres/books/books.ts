@@ -68,7 +68,7 @@ const sql = {
   forgetDelivered: 'SELECT books_forget_delivered($1, $2, $3) AS n',
 }
 
-/** The rows of payments in PostgreSQL. Every condition is judged by the functions of migrations 0002, 0007, 0008 and 0010, or in one statement. */
+/** The rows of payments in PostgreSQL. Every condition is judged by the functions of the schema (claims, bookChanges, bookForget), or in one statement. */
 export function createBooks(
   pool: pg.Pool,
   group: Pick<GroupCommit, 'claim' | 'change'>,

@@ -62,11 +62,6 @@ export function createHealthChecks(database: Pick<Database, 'query'>): HealthChe
         WHERE link_id = ${linkId} AND hour >= ${Math.floor(sinceMs / HOUR_MS)} ORDER BY hour`.execute(query)
       return rows.map(toHourChecks)
     },
-
-    // There was never a version that kept checks one by one here.
-    async sumUpOld() {
-      return false
-    },
   }
 }
 

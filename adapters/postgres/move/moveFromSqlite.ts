@@ -18,7 +18,7 @@ export interface MovedTable {
  * rows, which is made anew.
  */
 const notMoved = new Set([
-  ...['changes', 'leases', 'letters', 'probes', 'sqlite_sequence', 'unsummed_checks'],
+  ...['changes', 'leases', 'letters', 'probes', 'sqlite_sequence'],
   ...[
     'listings',
     'listing_tags',
@@ -127,11 +127,6 @@ function refuseWhileInUse(from: DatabaseSync): void {
   if (worker !== undefined)
     throw new Error(
       'A gateway works on this database, or did some seconds ago. Stop it first, and try again.',
-    )
-  const unsummed = from.prepare('SELECT count(*) AS n FROM unsummed_checks').get()!['n']
-  if (Number(unsummed) > 0)
-    throw new Error(
-      'Health checks of an earlier version are still being added up. Run the gateway for some minutes, stop it, and try again.',
     )
 }
 

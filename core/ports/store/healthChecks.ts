@@ -73,9 +73,4 @@ export interface HealthChecks {
   putOff(linkIds: readonly LinkId[], toMs: number): Promise<void>
   /** Of a link, the oldest first; hours without a check are left out. */
   hours(linkId: LinkId, sinceMs: number): Promise<HourChecks[]>
-  /**
-   * Adds up some of the checks that an older version had kept one by one, and forgets them.
-   * @returns false when there are none left
-   */
-  sumUpOld(nowMs: number): Promise<boolean>
 }
