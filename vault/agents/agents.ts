@@ -31,10 +31,15 @@ export interface Agents {
   readonly isLoaded: boolean
   /** @returns the token, which is shown once. @throws `ALREADY_EXISTS`, `VALIDATION_ERROR`, `UNKNOWN_SCOPE` */
   add(agent: NewAgent): Promise<{ agent: Agent; token: string }>
-  /** Replaces the grants or the rate, or lets a suspended one go on. @throws `NOT_FOUND` */
-  update(id: string, change: AgentChange): Promise<Agent>
-  /** A new token; the old one is worth nothing from then on. */
-  rotate(id: string): Promise<{ agent: Agent; token: string }>
+  /**
+   * Replaces the grants or the rate, or lets a suspended one go on.
+   *
+   * @param assertMay gets the agent as it is when its turn comes; nothing is changed where it throws
+   * @throws `NOT_FOUND`
+   */
+  update(id: string, change: AgentChange, assertMay?: (agent: Agent) => void): Promise<Agent>
+  /** A new token; the old one is worth nothing from then on. @param assertMay as of `update` */
+  rotate(id: string, assertMay?: (agent: Agent) => void): Promise<{ agent: Agent; token: string }>
   /** For good. Answers the same for an agent that is revoked already. */
   revoke(id: string): Promise<Agent>
   /** Calls back when an agent's token ends, by a revocation or a new one, with its id. Returns how to stop. */
@@ -121,10 +126,11 @@ export function createAgents(records: Records, clock: Clock): Agents {
         })
         return { agent, token }
       }),
-    update: (id, change) =>
+    update: (id, change, assertMay) =>
       inTurn(() => {
         const agent = live(find(id))
         if (change.scopes !== undefined) checkScopes(change.scopes)
+        assertMay?.(agent)
         if (change.requestsPerMinute !== undefined) checkRate(change.requestsPerMinute)
         return save({
           ...agent,
@@ -134,10 +140,12 @@ export function createAgents(records: Records, clock: Clock): Agents {
           suspendedAt: change.suspended === false ? null : (agent.suspendedAt ?? null),
         })
       }),
-    rotate: (id) =>
+    rotate: (id, assertMay) =>
       inTurn(async () => {
+        const now = live(find(id))
+        assertMay?.(now)
         const token = createToken('vat')
-        const agent = await save({ ...live(find(id)), tokenHash: hashToken(token) })
+        const agent = await save({ ...now, tokenHash: hashToken(token) })
         tokenEnded(agent)
         return { agent, token }
       }),

@@ -1,5 +1,5 @@
 import { VaultError } from '../errors/error.ts'
-import { grantCovers, parseGrant } from '../storage/records/scopes.ts'
+import { grantCovers, namesSecrets, parseGrant } from '../storage/records/scopes.ts'
 
 /** What an agent may do with what a scope names. */
 export type GrantVerb = 'read' | 'write' | 'call' | 'sign' | 'address' | 'lock'
@@ -75,6 +75,10 @@ export function grantFor(
   }
   return found
 }
+
+/** The grants by which an agent gets secrets themselves. */
+export const secretReads = (grants: readonly Grant[]): readonly Grant[] =>
+  grants.filter(({ verb, scope }) => verb === 'read' && namesSecrets(scope))
 
 type Kind = 'value' | 'credential' | 'wallet' | 'vault'
 

@@ -1,4 +1,5 @@
 import type { AskedBefore, QuestionKind, VaultAnswer, VaultOperation } from '../../core/plugin/vault.ts'
+import { namesSecrets } from '../storage/records/scopes.ts'
 import { secondWordOf } from './secondWord.ts'
 import type { ShownPart } from './shownPart.ts'
 
@@ -93,6 +94,8 @@ export interface ApprovalView {
   readonly parts: readonly PartView[]
   /** What has to be typed beside the hash to approve it; null where a click is enough. */
   readonly second_word: string | null
+  /** How the owner approves it in a terminal, where a page's session can't; null elsewhere. */
+  readonly approve_command: string | null
   readonly scope: string | null
   readonly chain: string | null
   readonly amount: string | null
@@ -114,6 +117,12 @@ export interface ApprovalView {
   readonly decided_by: string | null
 }
 
+/** Whether to approve it is to give an agent a secret itself, which nothing takes back. */
+export const handsOutSecret = ({ operation, scope }: Question): boolean =>
+  operation === 'vault_read' && scope !== null && namesSecrets(scope)
+
+export const approveCommand = ({ id }: ApprovalRecord): string => `tollgate vault approve ${id}`
+
 /** Who looks at an approval: the owner on the vault's socket or in a page's session, or the agent that asked. */
 export type Viewer = 'owner' | 'page' | 'agent'
 
@@ -126,6 +135,8 @@ export const viewApproval = (record: ApprovalRecord, who: Viewer = 'owner'): App
   kind: record.kind,
   parts: record.parts.filter((part) => isShownTo(who, record, part)).map(viewPart),
   second_word: who === 'agent' ? null : secondWordOf(record),
+  approve_command:
+    who === 'page' && record.state === 'pending' && handsOutSecret(record) ? approveCommand(record) : null,
   scope: record.scope,
   chain: record.chain,
   amount: record.amount,

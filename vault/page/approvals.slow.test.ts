@@ -314,6 +314,48 @@ if (browser !== undefined) {
     t.strictSame(posted, [other])
   })
 
+  t.test('a secret is handed out by a command that the card names; the page can only deny it', async (t) => {
+    const vault = await startPageVault(t)
+    const scope = 'credentials.api.shop'
+    await vault.asOwner('POST', '/v1/vault/write', { scope, value: 'a-secret-of-the-shop' })
+    await vault.asOwner('POST', '/v1/vault/write', { scope: 'custom.note', value: 'x' })
+    const agent = await vault.agent('reader', [`read:${scope}`, 'ask:identity.email'])
+    const { page, problems } = await openPage(t, browser, vault)
+    const asked = await agent.call('POST', '/v1/vault/read', { scope }, noWait)
+    const card = page.getByRole('article', { name: 'What reader asks for' })
+    await card.getByText(/This page can only deny it; approve it in your chat, or in a terminal/).waitFor()
+    t.equal(
+      await card.getByLabel('command', { exact: true }).textContent(),
+      `tollgate vault approve ${asked.body.approval_id}`,
+    )
+    t.equal(await page.getByRole('button', { name: 'Approve' }).count(), 0)
+    await card.getByRole('button', { name: 'Deny' }).click()
+    await result(page, 'Denied').waitFor()
+    t.equal((await agent.call('POST', '/v1/vault/read', { scope }, noWait)).status, 403)
+    await agent.call('POST', '/v1/vault/read', { scope: 'identity.email' }, noWait)
+    await page.getByRole('button', { name: 'Approve' }).waitFor()
+
+    await page.getByRole('link', { name: 'Agents' }).click()
+    await page.getByRole('button', { name: 'New token for reader' }).click()
+    await page.getByRole('button', { name: 'Make a new token' }).click()
+    await page.getByRole('alert').getByText('tollgate vault agents rotate reader').waitFor()
+    await page.keyboard.press('Escape')
+    await page.getByRole('button', { name: 'Add agent' }).click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByLabel('Name', { exact: true }).fill('own')
+    await dialog.getByText('Preferences and your own').click()
+    await dialog.getByLabel('custom.note', { exact: true }).check()
+    await dialog.getByLabel('Another scope').fill('custom.other')
+    await dialog.getByLabel('Another scope').press('Enter')
+    await dialog.getByRole('button', { name: 'Add agent' }).click()
+    await dialog.getByText('agents add own --scopes ask:custom.note,custom.other').waitFor()
+    await dialog.getByLabel('How it may use custom.other').selectOption('Ask every time')
+    await dialog.getByRole('button', { name: 'Add agent' }).click()
+    await page.getByRole('button', { name: 'I have stored it' }).click()
+    t.strictSame(vault.api.registry.byName('own')?.scopes, ['ask:custom.note', 'ask:custom.other'])
+    t.strictSame(problems, [])
+  })
+
   t.test('text of an agent is text: it runs nothing, loads nothing and hides nothing', async (t) => {
     const { vault, payer } = await withPayer(t)
     await vault.api.agents.update('payer', { scopes: ['wallet.base', 'ask:custom.*'] }, vault.owner)
@@ -591,5 +633,6 @@ const viewOf = (fields: object) => ({
   kind: 'message',
   parts: [],
   second_word: null,
+  approve_command: null,
   ...fields,
 })

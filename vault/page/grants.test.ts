@@ -62,6 +62,14 @@ t.test('every way that the page offers for a scope is one that the vault takes',
   t.end()
 })
 
+t.test('what is kept under names of the own is offered with a question only', (t) => {
+  for (const scope of ['custom.a', 'custom.*']) {
+    t.ok(waysOf(scope).length > 0)
+    for (const [before] of waysOf(scope)) t.ok(parseGrantLine(`${before}${scope}`).every(({ asks }) => asks))
+  }
+  t.end()
+})
+
 t.test('what hands a secret itself to an agent is loud, and nothing else', (t) => {
   for (const line of ['read:credentials.api.github', 'ask:read:credentials.api.*', 'read:credentials.*'])
     t.ok(isLoud(line), line)

@@ -3,6 +3,7 @@ import type { Agents } from '../../agents/agents.ts'
 import type { ApprovalBook } from '../../approvals/approvalBook.ts'
 import type { VaultApi } from '../vaultApi.ts'
 import type { Gate } from './gate.ts'
+import { assertMayAdd, assertMayChange, assertMayHandOver } from './pageLimits.ts'
 
 /** Who may ask; the owner's alone. */
 export function createAgentsApi(gate: Gate, registry: Agents, book: ApprovalBook): VaultApi['agents'] {
@@ -13,13 +14,16 @@ export function createAgentsApi(gate: Gate, registry: Agents, book: ApprovalBook
     },
     async add(agent, context) {
       gate.open(context)
+      assertMayAdd(context, agent)
       const { agent: added, token } = await registry.add(agent)
       await gate.note('CONFIG', context.requestId, `agent ${added.name} added`)
       return { ...viewAgent(added), token }
     },
     async update(id, change, context) {
       gate.open(context)
-      const agent = await registry.update(id, change)
+      const agent = await registry.update(id, change, (now) => {
+        if (change.scopes !== undefined) assertMayChange(context, now, change.scopes)
+      })
       await gate.note(
         'CONFIG',
         context.requestId,
@@ -29,7 +33,9 @@ export function createAgentsApi(gate: Gate, registry: Agents, book: ApprovalBook
     },
     async rotate(id, context) {
       gate.open(context)
-      const { agent, token } = await registry.rotate(id)
+      const { agent, token } = await registry.rotate(id, (now) =>
+        assertMayHandOver(context, now, ['agents', 'rotate', now.name]),
+      )
       await gate.note('CONFIG', context.requestId, `agent ${agent.name} has a new token`)
       return { ...viewAgent(agent), token }
     },

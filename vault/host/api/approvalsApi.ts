@@ -4,6 +4,7 @@ import { VaultError } from '../../errors/error.ts'
 import { type Caller, callerId, callerName, type OwnerContext } from '../caller.ts'
 import type { VaultApi } from '../vaultApi.ts'
 import type { Gate } from './gate.ts'
+import { assertMayApprove } from './pageLimits.ts'
 
 const MOST_SHOWN = 500
 
@@ -39,6 +40,7 @@ export function createApprovalsApi(gate: Gate, book: ApprovalBook): VaultApi['ap
           'VALIDATION_ERROR',
           'decision_hash: Expected the one of the approval as it was shown.',
         )
+      assertMayApprove(context, book.get(id))
       return viewApproval(await book.approve(id, decisionHash, 'owner', secondWord), viewer(context))
     },
     async deny(id, context) {

@@ -3,6 +3,7 @@ import { VaultError } from '../../errors/error.ts'
 import type { Pairings } from '../../ports/pairings.ts'
 import type { VaultApi } from '../vaultApi.ts'
 import type { Gate } from './gate.ts'
+import { assertMayHandOver } from './pageLimits.ts'
 
 /** Agents on other machines; the owner's alone. @param connected undefined where no relay is configured */
 export function createPairingsApi(
@@ -26,12 +27,19 @@ export function createPairingsApi(
       const agent = registry.byName(name) ?? registry.get(name)
       if (agent === undefined || agent.revokedAt !== null)
         throw new VaultError('NOT_FOUND', 'There is no agent of this name; add it first.')
+      assertMayHandOver(context, agent, ['pair', 'new', serviceId, '--agent', agent.name])
       const offer = await pairings().create({ serviceId, agentId: agent.id })
       await gate.note('PAIR', context.requestId, `pairing ${offer.id} offered to ${agent.name}`)
       return offer
     },
     async confirm(id, isSame, context) {
       gate.open(context)
+      const agent = registry.get(
+        pairings()
+          .list()
+          .find((one) => one.id === id)?.agent_id ?? '',
+      )
+      if (isSame && agent !== undefined) assertMayHandOver(context, agent, ['pair', 'confirm', id])
       await pairings().confirm(id, isSame)
       await gate.note('PAIR', context.requestId, `pairing ${id} ${isSame ? 'confirmed' : 'refused'}`)
       return { id }

@@ -90,8 +90,15 @@ export const insightTools = {
     ...plain,
     run(api, input, context) {
       const view = api.approvals.get(approvalRequest.check(input).approval_id, context)
-      // What tells questions apart is for the owner's eyes.
-      const { from: _, nonce: _nonce, asked_before: _before, first_time: _first, ...told } = view
+      // What tells questions apart, and how they are approved, is for the owner's eyes.
+      const {
+        from: _,
+        nonce: _nonce,
+        asked_before: _before,
+        first_time: _first,
+        approve_command: _command,
+        ...told
+      } = view
       return ok(told)
     },
   },

@@ -69,8 +69,15 @@ export function kindOfScope(scope) {
   return scope.startsWith('wallet.') ? 'wallet' : 'value'
 }
 
-/** @param {string} scope @returns {readonly (readonly [string, string])[]} */
-export const waysOf = (scope) => ways[kindOfScope(scope)] ?? []
+/**
+ * The vault lets an agent read values of the owner's own kind without asking by a command in a terminal only.
+ *
+ * @param {string} scope @returns {readonly (readonly [string, string])[]}
+ */
+export const waysOf = (scope) =>
+  (ways[kindOfScope(scope)] ?? []).filter(
+    ([before]) => !scope.startsWith('custom.') || before.startsWith('ask:'),
+  )
 
 /** A line taken apart: what stands before the scope, and the scope. @param {string} line */
 export function splitGrant(line) {

@@ -94,6 +94,12 @@ export function grantCovers(grant: string, scope: string): boolean {
   return segments.length > above.length && above.every((part, i) => part === segments[i])
 }
 
+/**
+ * Whether a scope, or a grant of several, names secrets: credentials, and what the owner keeps under names of their own,
+ * which may be anything. The other values say who the owner is; agents ask for them all the time.
+ */
+export const namesSecrets = (scope: string): boolean => /^(?:credentials|custom)\./.test(scope)
+
 function printable(text: unknown): string {
   return visibleJson(String(text).slice(0, 80))
 }

@@ -1,4 +1,5 @@
 /** @import { ApprovalView } from '../../../approvals/approval.ts' */
+import { copyable } from '../dialog.js'
 import { field, input } from '../fields.js'
 import { button, fill, h, icon } from '../html.js'
 import { kindOf, summaryOf } from '../kinds.js'
@@ -19,6 +20,7 @@ export function createCard(shown, { isChanged = false } = {}) {
   const { id, agent, decision_hash } = shown
   const kind = kindOf(shown)
   const word = shown.second_word
+  const command = shown.approve_command
   const left = h('span', { class: 'left', role: 'timer', 'aria-label': 'Time left' })
   const problem = h('p', { class: 'problem', role: 'alert', hidden: true })
   const end = h('div', { class: 'card-end' })
@@ -34,7 +36,7 @@ export function createCard(shown, { isChanged = false } = {}) {
     word === null
       ? null
       : h('div', { class: 'second-word' }, field(`Type “${word}” to approve it all the same`, typed)),
-    h('div', { class: 'actions decide' }, approve, deny),
+    h('div', { class: 'actions decide' }, command === null ? approve : null, deny),
   )
   const element = h(
     'article',
@@ -73,6 +75,17 @@ export function createCard(shown, { isChanged = false } = {}) {
           h('p', { class: 'said', dir: 'ltr' }, h('bdi', {}, shown.purpose)),
         ),
     shown.parts.length === 0 ? null : partsOf(shown.parts),
+    command === null
+      ? null
+      : section(
+          'How to approve this',
+          h(
+            'p',
+            {},
+            'It hands a secret itself to the agent. This page can only deny it; approve it in your chat, or in a terminal on this machine:',
+          ),
+          copyable(command, 'command'),
+        ),
     shown.opaque ? null : budgetLines(agent, shown),
     h(
       'footer',

@@ -110,8 +110,14 @@ export function showPairing(main) {
 
   /** @param {PairingSummary} pairing @param {string} agent */
   function cardOf({ id, service_id, state, created_at, expires_at, phrase }, agent) {
+    const problem = h('p', { class: 'problem', role: 'alert', hidden: true })
     const act = (/** @type {string} */ verb) => async () => {
-      await call('POST', `/pairings/${encodeURIComponent(id)}/${verb}`, {}).catch(() => {})
+      try {
+        await call('POST', `/pairings/${encodeURIComponent(id)}/${verb}`, {})
+      } catch (error) {
+        fill(problem, wordsOf(error))
+        problem.hidden = false
+      }
       await load()
     }
     return h(
@@ -136,6 +142,7 @@ export function showPairing(main) {
             h('p', {}, 'Does the other machine show these four words?'),
             h('p', { class: 'phrase' }, phrase),
           ),
+      problem,
       isOver(state)
         ? null
         : h(

@@ -52,7 +52,7 @@ export function createScopePicker({ granted, stored, chains }) {
   const known = [...chains.map((chain) => `wallet.${chain}`), ...exactScopes, ...stored]
 
   for (const line of granted) addRow(line, true)
-  for (const scope of new Set(known)) if (!taken.has(scope)) addRow(scope, false)
+  for (const scope of new Set(known)) if (!taken.has(scope)) addRow(`${waysOf(scope)[0]?.[0]}${scope}`, false)
 
   const own = input('own_scope', { placeholder: 'credentials.api.github' })
   const problem = h('p', { class: 'problem', role: 'alert', hidden: true })
@@ -95,7 +95,7 @@ export function createScopePicker({ granted, stored, chains }) {
       field(
         'Another scope',
         own,
-        'Your own names too: custom.*, credentials.api.<provider>, address.shipping.<name>.',
+        'Your own names too: ask:custom.*, credentials.api.<provider>, address.shipping.<name>.',
       ),
       button('Add', add, { kind: 'small', name: 'Add this scope' }),
     ),
@@ -116,7 +116,7 @@ export function createScopePicker({ granted, stored, chains }) {
     /** @type {(readonly [string, string])[]} */
     const ways = [...waysOf(scope)]
     // A way that is not offered here is kept as it is.
-    if (!ways.some(([way]) => way === before)) ways.push([before, `As written: ${before}`])
+    if (!ways.some(([way]) => way === before)) ways.push([before, `As written: ${line}`])
     const box = h('input', { type: 'checkbox', checked: isChosen })
     const way = choice('way', ways, before)
     way.setAttribute('aria-label', `How it may use ${scope}`)
