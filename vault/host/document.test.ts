@@ -82,7 +82,8 @@ t.test("what agents of the document's own vault send counts, on every way alike"
   const signed = await sign(first)
   t.equal(signed.status, 200)
   t.strictSame((await sign(first)).body, signed.body)
-  t.match(await sign({ ...first, description: 'Another' }), {
+  t.strictSame((await sign({ ...first, description: 'Another' })).body, signed.body, 'said in other words')
+  t.match(await sign({ ...first, ...signBody('0.4') }), {
     status: 409,
     body: { error: { code: 'IDEMPOTENCY_CONFLICT' } },
   })
