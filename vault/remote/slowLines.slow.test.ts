@@ -119,3 +119,22 @@ t.test('a relay that repeats `present` and `under-way` prolongs nothing, and get
   t.equal(vault.requests.length, 1)
   never.open()
 })
+
+t.test('a relay that holds each request until it has expired prolongs nothing', async (t) => {
+  let aheadMs = 0
+  const clock = { now: () => Date.now() + aheadMs }
+  const { tapped, vault, proxy } = await tappedWorld(t, { clock }, { clock, times: { callMs: 1_000 } })
+  tapped.tamper = (payload, direction) => {
+    if (direction === 'to agent') return [payload]
+    setTimeout(() => {
+      aheadMs += 90_000
+      tapped.injectToVault(payload)
+    }, 700)
+    return []
+  }
+  const beganMs = performance.now()
+  const answer = await call(proxy.url, '/v1/vault/sign', { body: {} })
+  t.strictSame([answer.status, answer.json.error.code], [504, 'OUTCOME_UNKNOWN'])
+  t.ok(performance.now() - beganMs < 1_300)
+  t.equal(vault.requests.length, 0)
+})
