@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { Clock } from '../../core/ports/clock.ts'
-import { frame, frameTypes } from '../relay/frames.ts'
+import { frame, frameTypes, transferMs } from '../relay/frames.ts'
 import {
   type AnswerKeys,
   type ChannelKeys,
@@ -58,7 +58,7 @@ export interface AgentEnd {
   /**
    * Seals a request, sends it, and sends the same bytes again, when the way to the vault opens anew and while the vault says
    * nothing, until the answer comes: the vault performs it once. A vault that neither answers nor says that the request is
-   * under way ends it within seconds.
+   * under way ends it within seconds, unless other long messages may hold up the line. `waitMs` ends it in any case.
    * @throws Notice, NoAnswer
    */
   send(request: Outgoing): Promise<Message>
@@ -77,17 +77,21 @@ const RESEND_AFTER_MS = 2_000
 const RECHECK_AFTER_MS = 10_000
 /** A request that was sent so often without a word from the vault is given up. */
 const MAX_COPIES = 4
-/** Long requests have more time: as much as they need on a line of 16 kB/s. */
-const SLOWEST_BYTES_PER_MS = 16
+/** How often a relay that repeats `present` gets a request again at once; after that, as the slowest line takes it. */
+const MAX_IMMEDIATE_COPIES = 4
 
 interface InFlight {
   readonly sealed: Buffer
   readonly keys: AnswerKeys
   readonly channel: ChannelKeys
   readonly sealedAtMs: number
-  wasSent: boolean
-  /** Copies that were sent since the vault last said something about the request. */
+  /** How often it was sent, and when it was last, by the clock of `performance.now()`. */
+  sends: number
+  sentAtMs: number
+  /** Copies that were sent since the vault last said something about any request. */
   copies: number
+  /** The vault has said that it has the request and that the answer follows. */
+  isUnderWay: boolean
   /** Sends it again when the vault stays silent. */
   resend: NodeJS.Timeout | undefined
   settle(outcome: Message | Error): void
@@ -113,6 +117,8 @@ export function startAgentEnd(
   let isPresent = false
   /** The vault's clock minus ours; learned from everything it says. */
   let offsetMs = 0
+  /** When the slowest line has transferred each request that was sent, by the clock of `performance.now()`. */
+  let transferredAtMs = 0
 
   const relayLink = startRelayLink(link, {
     onUp(up) {
@@ -135,26 +141,35 @@ export function startAgentEnd(
     onPresent()
     for (const one of inFlight.values()) {
       one.copies = 0
-      transmit(one)
+      if (one.sends <= MAX_IMMEDIATE_COPIES) transmit(one)
+      else resendIn(one, Math.max(0, one.sentAtMs + transferMs(one.sealed) - performance.now()))
     }
     for (const wake of waiting) wake()
   }
 
   function transmit(one: InFlight): void {
     if (!isPresent || connection === undefined) return
-    one.wasSent = true
+    one.sends++
+    one.sentAtMs = performance.now()
     one.copies++
+    transferredAtMs = Math.max(transferredAtMs, one.sentAtMs + transferMs(one.sealed))
     connection.send(frame(frameTypes.payload, one.sealed))
-    resendIn(one, RESEND_AFTER_MS + one.sealed.byteLength / SLOWEST_BYTES_PER_MS)
+    const silenceMs = one.copies <= MAX_COPIES ? RESEND_AFTER_MS : RECHECK_AFTER_MS
+    resendIn(one, transferMs(one.sealed) + silenceMs)
   }
 
   function resendIn(one: InFlight, waitMs: number): void {
     clearTimeout(one.resend)
     one.resend = setTimeout(() => {
       // While the vault is away, the request waits for it to come back.
-      if (isPresent && one.copies >= MAX_COPIES) one.settle(new NoAnswer(true))
+      if (isPresent && one.copies >= MAX_COPIES && !isLineBusy()) one.settle(new NoAnswer(true))
       else transmit(one)
     }, waitMs)
+  }
+
+  /** Long messages hold up those behind them: then the vault's silence about a request says nothing. */
+  function isLineBusy(): boolean {
+    return performance.now() < transferredAtMs || [...inFlight.values()].some(({ isUnderWay }) => isUnderWay)
   }
 
   function receive(sealed: Buffer): void {
@@ -164,9 +179,10 @@ export function startAgentEnd(
       const one = inFlight.get(header.requestId.toString('hex'))
       if (one === undefined || one.channel !== channel) return
       learnOffset(header.vaultTimeMs, one.sealedAtMs)
+      for (const each of inFlight.values()) each.copies = 0
       if (header.kind === 'under-way') {
-        one.copies = 0
-        return resendIn(one, RECHECK_AFTER_MS)
+        one.isUnderWay = true
+        return resendIn(one, transferMs(one.sealed) + RECHECK_AFTER_MS)
       }
       if (header.kind === 'unopened') return one.doubt(new Notice(header.kind))
       if (header.kind !== 'answer') return one.settle(new Notice(header.kind))
@@ -219,9 +235,20 @@ export function startAgentEnd(
           clearTimeout(timer)
           timer = setTimeout(settle, DOUBT_MS, notice)
         }
-        const sent = { wasSent: false, copies: 0, resend: undefined }
-        const one: InFlight = { sealed, keys, channel, sealedAtMs, ...sent, settle, doubt }
-        let timer = setTimeout(() => settle(new NoAnswer(one.wasSent)), waitMs)
+        const one: InFlight = {
+          sealed,
+          keys,
+          channel,
+          sealedAtMs,
+          sends: 0,
+          sentAtMs: 0,
+          copies: 0,
+          isUnderWay: false,
+          resend: undefined,
+          settle,
+          doubt,
+        }
+        let timer = setTimeout(() => settle(new NoAnswer(one.sends > 0)), waitMs)
         inFlight.set(name, one)
         transmit(one)
       })
@@ -241,7 +268,7 @@ export function startAgentEnd(
     },
 
     async close() {
-      for (const one of [...inFlight.values()]) one.settle(new NoAnswer(one.wasSent))
+      for (const one of [...inFlight.values()]) one.settle(new NoAnswer(one.sends > 0))
       for (const wake of [...waiting]) wake()
       await relayLink.close()
     },

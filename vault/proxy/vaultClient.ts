@@ -11,7 +11,7 @@ import type { ProxyState } from './proxyState.ts'
 export interface ProxyTimes {
   /** How long a call waits for relay and vault to be there before it fails, in milliseconds. */
   readonly reachMs: number
-  /** How long a call waits for its answer: longer than the vault ever waits for an approval (`Prefer: wait=120`). */
+  /** How long a call waits for its answer, all attempts together: longer than the vault ever waits for an approval (`Prefer: wait=120`). */
   readonly callMs: number
   /** How long a greeting waits. */
   readonly greetMs: number
@@ -116,22 +116,24 @@ export function createVaultClient(
     await save(state)
   }
 
-  async function attempt(content: Buffer): Promise<Message> {
+  async function attempt(content: Buffer, endsAtMs: number): Promise<Message> {
     const reached = await end.untilReached(times.reachMs)
     if (!reached) throw unreached(end.reach)
     const using = await currentSession().catch((error: unknown) => {
       throw greetingError(error, end.reach)
     })
     const sequence = using.nextSequence++
-    return end.send({ kind: 'call', content, to: using.publicKey, channel, sequence, waitMs: times.callMs })
+    const waitMs = endsAtMs - performance.now()
+    return end.send({ kind: 'call', content, to: using.publicKey, channel, sequence, waitMs })
   }
 
   return {
     async call({ method, path, headers, body, signal }) {
       const content = encodeMessage({ method, path, headers }, body)
+      const endsAtMs = performance.now() + times.callMs
       for (let left = ATTEMPTS; ; left--) {
         try {
-          return await attempt(content)
+          return await attempt(content, endsAtMs)
         } catch (error) {
           if (error instanceof NoAnswer && !error.wasSent) throw unreached(end.reach)
           if (error instanceof Notice && error.kind === 'revoked') throw revoked()

@@ -4,6 +4,12 @@ import { lengthPrefixed } from '../remote/channel/lengthPrefixed.ts'
 /** The largest frame a relay takes, in bytes; the largest sealed message and what stands around it fit. */
 export const MAX_FRAME_BYTES = 512 * 1024
 
+/** The slowest line that both ends wait for: 16 kB/s. */
+const SLOWEST_BYTES_PER_MS = 16
+
+/** How long a message takes on the slowest line, in milliseconds. */
+export const transferMs = ({ byteLength }: Uint8Array): number => byteLength / SLOWEST_BYTES_PER_MS
+
 /** The path a relay listens on. The routing id is not in it: paths are logged. */
 export const relayPath = '/v1/relay'
 

@@ -92,6 +92,7 @@ export async function startConnector(options: ConnectorOptions): Promise<Connect
   const receive = createVaultEnd({ identity: current, desk, handle, clock, log })
   const registered = new Set<string>()
   const underWay = new Set<Promise<void>>()
+  let connections = 0
   let up: { readonly connection: LinkConnection; readonly challenge: Buffer } | undefined
 
   let link: RelayLink | undefined
@@ -103,6 +104,7 @@ export async function startConnector(options: ConnectorOptions): Promise<Connect
       { url, log, ...(ca === undefined ? {} : { ca }), ...(backoff ? { backoff } : {}) },
       {
         onUp(connection, challenge) {
+          connections++
           up = { connection, challenge }
           for (const live of desk.all()) register(live)
         },
@@ -136,8 +138,11 @@ export async function startConnector(options: ConnectorOptions): Promise<Connect
     if (rest.byteLength < 4 + routeBytes) return
     const agent = rest.subarray(0, 4)
     const route = rest.subarray(4, 4 + routeBytes)
-    const reply = (sealed: Buffer) => connection.send(frame(frameTypes.toAgent, agent, sealed))
-    const answered = receive(route, rest.subarray(4 + routeBytes), reply)
+    const path = {
+      id: `${connections} ${agent.readUInt32BE()}`,
+      send: (sealed: Buffer) => connection.send(frame(frameTypes.toAgent, agent, sealed)),
+    }
+    const answered = receive(route, rest.subarray(4 + routeBytes), path)
     underWay.add(answered)
     void answered.finally(() => underWay.delete(answered))
   }

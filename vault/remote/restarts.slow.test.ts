@@ -3,7 +3,6 @@ import t, { type Test } from 'tap'
 import { until } from '../../test/helpers/rawHttp.ts'
 import type { ProxyTimes } from '../proxy/vaultClient.ts'
 import { type Relay, startRelay } from '../relay/startRelay.ts'
-import type { ConnectorOptions } from './connector.ts'
 import { call } from './testing/call.ts'
 import { type Child, startChild } from './testing/startChild.ts'
 import { tapRelay } from './testing/tap.ts'
@@ -15,6 +14,7 @@ import {
   proxyFor,
   proxyOptions,
   relayFor,
+  tappedWorld,
   vaultFor,
 } from './testing/world.ts'
 
@@ -145,18 +145,8 @@ t.test('a call without an answer ends, and says what that means', async (t) => {
   t.strictSame(methods, ['GET', 'POST'], 'neither was repeated by itself')
 })
 
-/** A proxy that is paired and greeted over a relay that can be made to swallow frames. */
-async function swallowingWorld(t: Test, change: Partial<ConnectorOptions> = {}) {
-  const tapped = await tapRelay(t, await relayFor(t))
-  const vault = await vaultFor(t, tapped, change)
-  const proxy = await proxyFor(t, proxyOptions(t, vault, tapped, await offerFor(vault)))
-  t.equal((await call(proxy.url, '/v1/vault/scopes')).status, 200)
-  vault.requests.length = 0
-  return { tapped, vault, proxy }
-}
-
 t.test('a frame that the relay swallows is sent again within seconds, and performed once', async (t) => {
-  const { tapped, vault, proxy } = await swallowingWorld(t)
+  const { tapped, vault, proxy } = await tappedWorld(t)
   for (const lost of ['to vault', 'to agent'] as const) {
     let isLost = false
     tapped.tamper = (payload, direction) => {
@@ -175,7 +165,7 @@ t.test('a frame that the relay swallows is sent again within seconds, and perfor
 t.test(
   'a relay that swallows every frame ends a call within seconds, and the error says what is safe',
   async (t) => {
-    const { tapped, vault, proxy } = await swallowingWorld(t)
+    const { tapped, vault, proxy } = await tappedWorld(t)
     for (const lost of ['to vault', 'to agent'] as const) {
       tapped.tamper = (payload, direction) => (direction === lost ? [] : [payload])
       const beganMs = performance.now()
@@ -207,7 +197,7 @@ t.test(
 
 t.test('a call that waits for the owner goes on: the vault says that it is under way', async (t) => {
   const approval = gate()
-  const { tapped, vault, proxy } = await swallowingWorld(t, {
+  const { tapped, vault, proxy } = await tappedWorld(t, {
     async handle({ method }) {
       if (method === 'POST') await approval.opened
       return { status: 200, body: '"done"' }

@@ -2,7 +2,7 @@ import type { Clock } from '../../core/ports/clock.ts'
 import type { Log } from '../../core/ports/log.ts'
 import { isVaultError, VaultError } from '../errors/error.ts'
 import { errorBody } from '../errors/errorBody.ts'
-import { type Reply, requestName } from './answerCache.ts'
+import { isLong, type ReplyPath, requestName } from './answerCache.ts'
 import {
   type ChannelKeys,
   keyIdOf,
@@ -50,8 +50,8 @@ interface Incoming {
   readonly channel: ChannelKeys
 }
 
-/** Takes one sealed request of a routing id; `reply` is called at most once, when there is something to say. */
-export type VaultEnd = (route: Buffer, sealed: Buffer, reply: Reply) => Promise<void>
+/** Takes one sealed request of a routing id, and sends along `path` what there is to say about it. */
+export type VaultEnd = (route: Buffer, sealed: Buffer, path: ReplyPath) => Promise<void>
 
 /**
  * The vault's end of all channels: opens what comes, refuses what is forged, late or a copy, and seals the answers. It
@@ -62,10 +62,10 @@ export function createVaultEnd({ identity, desk, handle, clock, log }: VaultEndO
     notice: sealNotice(kind, header.requestId, channel, clock.now()),
   })
 
-  /** Tells a proxy that sends a request again that the vault has it, and works on it. */
-  function confirm(live: LivePairing, sealed: Buffer, reply: Reply): void {
+  /** Says that the vault has a request, and that its answer follows. */
+  function confirm(live: LivePairing, sealed: Buffer, name: string): void {
     const incoming = readIncoming(live, sealed, identity().vaultId)
-    if (incoming !== undefined) reply(noticeOf('under-way', incoming).notice)
+    if (incoming !== undefined) live.answers.notify(name, noticeOf('under-way', incoming).notice)
   }
 
   async function perform(live: LivePairing, sealed: Buffer): Promise<Outcome> {
@@ -139,24 +139,26 @@ export function createVaultEnd({ identity, desk, handle, clock, log }: VaultEndO
     return { status: isVaultError(error) ? error.status : 500, ...errorBody(error) }
   }
 
-  return async (route, sealed, reply) => {
+  return async (route, sealed, path) => {
     const live = desk.byRoute(route)
     if (live === undefined) return
     // A pairing that is over is past its answers: they are asked for no more.
     const name = isOver(live) ? '' : requestName(sealed)
-    const before = live.answers.repeat(name, reply)
-    if (before === 'under-way') confirm(live, sealed, reply)
+    const before = live.answers.repeat(name, path)
+    if (before === 'under-way') confirm(live, sealed, name)
     if (before !== undefined || live.underWay >= MAX_UNDER_WAY) return
-    if (name !== '') live.answers.take(name, reply, clock.now())
+    if (name !== '') live.answers.take(name, path, clock.now())
     live.underWay++
     const outcome = await perform(live, sealed).catch((error: unknown) => {
       log.error({ err: error, pairing: live.record.id }, 'a remote request failed')
       return undefined
     })
     live.underWay--
-    if (name === '') return outcome && 'notice' in outcome ? reply(outcome.notice) : undefined
+    if (name === '') return outcome && 'notice' in outcome ? path.send(outcome.notice) : undefined
     if (outcome === undefined) return live.answers.drop(name)
     if ('notice' in outcome) return live.answers.drop(name, outcome.notice)
+    // Silence while a long answer is on a slow line would look like a lost one.
+    if (isLong(outcome.answer)) confirm(live, sealed, name)
     live.answers.settle(name, outcome.answer, clock.now())
   }
 }

@@ -21,8 +21,8 @@ export interface RequestHeader {
 
 /**
  * How the vault answers. Everything but `answer` is a notice: authentic, but without content. After `expired` a call was not
- * performed and never will be; after `unknown-key` and `replayed` it may have been. `under-way` answers a copy of a request
- * whose answer follows.
+ * performed and never will be; after `unknown-key` and `replayed` it may have been. `under-way` says that the answer follows:
+ * to a copy of a request, and before a long answer.
  */
 export type AnswerKind =
   | 'answer'

@@ -21,6 +21,8 @@ export interface TappedRelay {
   injectToVault(payload: Buffer): void
   /** Sends an answer to every agent. */
   sendToAgents(payload: Buffer): void
+  /** Says to every agent that its vault is there. */
+  sayPresent(): void
 }
 
 /** Stands before a relay and sees, records and changes what it sees: the worst that a relay can be. */
@@ -40,6 +42,9 @@ export async function tapRelay(t: Test, relay: { readonly url: string }): Promis
     },
     sendToAgents(payload) {
       for (const client of clients) client.send(Buffer.concat([Buffer.of(frameTypes.payload), payload]))
+    },
+    sayPresent() {
+      for (const client of clients) client.send(Buffer.of(frameTypes.present))
     },
   }
   server.on('connection', (client) => {

@@ -7,7 +7,9 @@ import { type Connector, type ConnectorOptions, type PairingOffer, startConnecto
 import { createVaultIdentity, hpkeKeyOf, type VaultIdentity } from '../identity.ts'
 import type { PairingQuestion } from '../pairingDesk.ts'
 import type { RemoteAnswer, RemoteRequest } from '../remoteRequest.ts'
+import { call } from './call.ts'
 import { memoryStore } from './memoryStore.ts'
+import { type TappedRelay, tapRelay } from './tap.ts'
 
 /** Comes back at once: tests do not wait for what they cause themselves. */
 export const eager = { minMs: 1, maxMs: 8 }
@@ -146,6 +148,22 @@ export async function pairedWorld(
   const options = { ...proxyOptions(t, vault, relay, offer), ...proxyChange }
   const proxy = await proxyFor(t, options)
   return { relay, vault, proxy, offer, options: options as ReturnType<typeof proxyOptions> }
+}
+
+/** A proxy that is paired and greeted over a relay that can be made to delay and swallow frames. */
+export async function tappedWorld(
+  t: Test,
+  change: Partial<ConnectorOptions> = {},
+  proxyChange: Partial<ProxyOptions> = {},
+): Promise<{ relay: Relay; tapped: TappedRelay; vault: TestVault; proxy: RunningProxy }> {
+  const relay = await relayFor(t)
+  const tapped = await tapRelay(t, relay)
+  const vault = await vaultFor(t, tapped, change)
+  const options = proxyOptions(t, vault, tapped, await offerFor(vault))
+  const proxy = await proxyFor(t, { ...options, ...proxyChange })
+  await call(proxy.url, '/v1/vault/scopes')
+  vault.requests.length = 0
+  return { relay, tapped, vault, proxy }
 }
 
 /** A promise and its end, for hosts that answer when the test says so. */
