@@ -4,7 +4,7 @@ import type { AddressInfo, Socket } from 'node:net'
 import fastify, { type FastifyInstance } from 'fastify'
 import { closeInStages, cutterOfUnfinished, lingerOnClose } from '../core/http/lingeringClose.ts'
 import { requestIdOf } from '../core/http/requestId.ts'
-import { authenticate } from './auth/authenticate.ts'
+import { authenticate, refuseEnded } from './auth/authenticate.ts'
 import { type AdminApiDeps, type Api, settleOptions } from './deps.ts'
 import { describeApi } from './docs/describeApi.ts'
 import { answerErrors, sendError } from './errors.ts'
@@ -123,6 +123,7 @@ async function addRoutes(scope: FastifyInstance, api: Api, feature: Feature): Pr
   for (const add of publicRoutes) await add(scope, api)
   await scope.register(async (own) => {
     own.addHook('onRequest', authenticate(api))
+    own.addHook('preValidation', async (request) => refuseEnded(api, request))
     own.addHook('onRoute', (route) => {
       // A signed-in browser may be refused anywhere: it has to ask from a page of this service.
       const response = { 403: { $ref: 'Error#' }, ...(route.schema?.response as object) }

@@ -45,6 +45,23 @@ export async function identify(api: Api, request: FastifyRequest, reply: Fastify
       : await callerByKey(api, request, reply)
 }
 
+/**
+ * Asked once more of what changes something, when its body is there: the body may have been on its way while the key was
+ * revoked, and what another process has revoked a key ring knows a few seconds late.
+ *
+ * @throws `UNAUTHORIZED` when key or session have ended since
+ */
+export async function refuseEnded(api: Api, request: FastifyRequest): Promise<void> {
+  if (request.method === 'GET' || request.method === 'HEAD') return
+  const { key } = callerOf(request)
+  if (key === null) {
+    if ((await api.sellers.find(request)) === undefined) throw signedOut()
+  } else if (!(await api.keys.byHash(key.keyHash))?.isActive) {
+    api.keyRing.forget(key.keyHash)
+    throw new TollgateError('UNAUTHORIZED', wordsFor(api, request.headers.authorization))
+  }
+}
+
 async function callerByKey(api: Api, request: FastifyRequest, reply: FastifyReply): Promise<Caller> {
   const keyText = bearerOf(request.headers.authorization)
   const key = keyText === undefined ? undefined : await api.keyRing.find(keyText)
@@ -63,7 +80,7 @@ async function callerByCookie(api: Api, request: FastifyRequest, reply: FastifyR
   const store = session?.storeId == null ? undefined : await api.stores.find(session.storeId)
   if (session === undefined || store === undefined) {
     await countBadKey(api, request, reply)
-    throw new TollgateError('UNAUTHORIZED', 'You are not signed in any more. Sign in again with your wallet.')
+    throw signedOut()
   }
   api.sellers.refuseForged(request, session)
   await takeForStore(api, reply, store.id)
@@ -75,6 +92,9 @@ async function countBadKey(api: Api, request: FastifyRequest, reply: FastifyRepl
   const taken = await takeForClient(api, request, 'bad-key', badKeyPerMinute, minuteMs)
   if (!taken.ok) refuse(api, reply, taken, badKeyPerMinute)
 }
+
+const signedOut = (): TollgateError =>
+  new TollgateError('UNAUTHORIZED', 'You are not signed in any more. Sign in again with your wallet.')
 
 const bearerOf = (header: string | undefined): string | undefined =>
   header === undefined ? undefined : /^Bearer +([\w-]{1,200})$/i.exec(header)?.[1]

@@ -7,7 +7,7 @@ import type { Sealer } from '../../core/ports/sealer.ts'
 import type { ApiKeys } from '../../core/ports/store/stores.ts'
 import { isApiKeyForm } from './apiKey.ts'
 
-/** How long another process's revocation may go unnoticed here. */
+/** How long what another process has revoked may still read here; it changes nothing (`refuseEnded`). */
 const CACHE_MS = 3_000
 const CACHED_KEYS = 10_000
 /** `lastUsedAt` is written at most this often per key. */

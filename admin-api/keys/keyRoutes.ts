@@ -88,7 +88,7 @@ export function keyRoutes(app: FastifyInstance, api: Api): void {
     {
       schema: {
         summary: 'Revoke an API key',
-        description: 'At once, and for good. Repeating it answers the same.',
+        description: 'For good: from this answer on the key changes nothing. Repeating it answers the same.',
         params: idParams,
         response: answers({ 200: success(revoked) }, 401, 404, 429),
       },

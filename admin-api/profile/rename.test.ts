@@ -40,6 +40,17 @@ t.test('an API key alone does not rename a store that has sold', async (t) => {
   t.same(f.changes.length, 1)
 })
 
+t.test('nor one that is being paid: the buyer asks again at the name that it has', async (t) => {
+  for (const state of ['claimed', 'settling', 'pending'] as const) {
+    const f = await startAdmin(t)
+    const { key, username, id } = await f.store()
+    await sell(f.db, { storeId: id, linkId: randomUUID(), amount: '1', atMs: f.clock.nowMs, state })
+    const { status } = await f.call('PATCH', '/api/v1/profile', { key, body: { username: 'elsewhere' } })
+    t.equal(status, 403, state)
+    t.equal((await f.signUp(evmWallet(), { username })).status, 409)
+  }
+})
+
 t.test("the words of the error, followed, rename the store with its wallet's signature", async (t) => {
   for (const signer of [evmWallet(), solanaWallet('base64'), solanaWallet('base58')]) {
     const { f, patch, nonce } = await seller(t, signer)

@@ -17,8 +17,7 @@ export function readRename(api: Api, store: Store, username: string): string | u
 }
 
 /** Whether the store's wallet has to sign a rename: buyers know the names of a store that has sold. */
-export const needsSignature = async (api: Api, { id }: Store): Promise<boolean> =>
-  (await api.purchases.page(id, { limit: 1 })).purchases.length > 0
+export const needsSignature = (api: Api, { id }: Store): Promise<boolean> => api.stores.hasSold(id)
 
 /** The rename as the store's wallet signs it. @throws `FORBIDDEN` where no wallet can */
 export const signedRename = async (api: Api, store: Store, username: string): Promise<SignedChange> => ({

@@ -2,7 +2,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { debtorOf } from '../../core/domain/ledger.ts'
 import type { Session } from '../../core/domain/session.ts'
 import { TollgateError } from '../../core/errors/error.ts'
-import { callerOf, identify } from '../auth/authenticate.ts'
+import { callerOf, identify, refuseEnded } from '../auth/authenticate.ts'
 import type { Api } from '../deps.ts'
 import { idOrNotFound } from '../http/ids.ts'
 import { minuteMs, refuse, takeForClient, writeLimit } from '../http/rateLimits.ts'
@@ -44,6 +44,7 @@ export async function sessionOf(
   const secret = secretIn(request)
   if (secret === undefined) {
     await identify(api, request, reply)
+    await refuseEnded(api, request)
     const session = await api.sessions.find(idOrNotFound(given, 'NOT_FOUND'))
     if (session !== undefined && isOf(session, callerOf(request).store.id)) return { session, isSeller: true }
     throw new TollgateError('NOT_FOUND', 'Your store has no payment session with this id.')

@@ -1,6 +1,7 @@
 import type { Test } from 'tap'
 import type { Books } from '../../core/ports/store/books.ts'
 import type { ApiKeys, SignInNonces, Stores } from '../../core/ports/store/stores.ts'
+import { bring } from '../helpers/rows.ts'
 import { sampleKey, sampleStore, sell, startMs, type TestClock } from './samples.ts'
 
 const dayMs = 24 * 60 * 60 * 1000
@@ -203,6 +204,18 @@ export function renamesContract(t: Test, make: (t: Test) => Promise<StoresUnderT
       })
     },
   )
+
+  for (const state of ['claimed', 'settling', 'pending'] as const)
+    t.test(`a store keeps the names that it had while a first payment is ${state}`, async (t) => {
+      const { stores, books } = await make(t)
+      await stores.create(sampleStore('s1', { username: 'name_0' }), null, sampleKey('k1', 's1'))
+      t.equal(await stores.hasSold('s1'), false)
+      await bring(books, { state, storeId: 's1', linkId: 'l1' })
+      t.equal(await stores.hasSold('s1'), true)
+      t.equal(await stores.hasSold('s2'), false)
+      for (let i = 1; i <= 2; i++) await stores.update('s1', { username: `name_${i}` }, startMs + i)
+      t.equal(await stores.redirectOf('name_0', startMs + 2), 'name_2')
+    })
 
   t.test('renames of 24 hours are counted with the rename itself, however many come at once', async (t) => {
     const { stores } = await make(t)

@@ -1,4 +1,5 @@
 import type { Payout } from '../../../core/domain/link.ts'
+import { openStates, type PaymentState } from '../../../core/domain/payment.ts'
 import type { Store } from '../../../core/domain/store.ts'
 import { tooManyRenames, usernameTaken, walletTaken } from '../../../core/ports/refusals.ts'
 import type { Stores } from '../../../core/ports/store/stores.ts'
@@ -10,7 +11,8 @@ const redirectMs = 30 * dayMs
 
 /** Sellers' accounts in memory. A former username belongs to its store as long as it redirects. */
 export function createStores(memory: Memory, { read, write }: Access): Stores {
-  const { stores, paidSince, pictures, wallets, formerNames, renames, keys, purchases } = memory.tables
+  const { stores, paidSince, pictures, wallets, formerNames, renames, keys } = memory.tables
+  const { purchases, payments } = memory.tables
   const called = (username: string) => stores.values().find((store) => store.username === username)
 
   function put(store: Store): void {
@@ -26,13 +28,17 @@ export function createStores(memory: Memory, { read, write }: Access): Stores {
       memory.note({ kind: 'store', username: before.username })
   }
 
+  const hasSold = (storeId: string): boolean =>
+    purchases.values().some(({ purchase }) => purchase.storeId === storeId) ||
+    payments.values().some((payment) => payment.storeId === storeId && isOpen(payment.state))
+
   /** A store that has sold keeps its former names until they expire; one that has not keeps the last. */
   function forgetFormerNames(storeId: string, renamedTo: string, atMs: number): void {
-    const hasSold = purchases.values().some(({ purchase }) => purchase.storeId === storeId)
+    const isKnown = hasSold(storeId)
     for (const username of formerNames.keys()) {
       const former = formerNames.get(username)!
       if (former.storeId !== storeId) continue
-      if (hasSold && username !== renamedTo && former.expiresAtMs > atMs) continue
+      if (isKnown && username !== renamedTo && former.expiresAtMs > atMs) continue
       formerNames.delete(username)
       memory.note({ kind: 'store', username })
     }
@@ -114,6 +120,8 @@ export function createStores(memory: Memory, { read, write }: Access): Stores {
           .sort((a, b) => (`${a.chain} ${a.address}` < `${b.chain} ${b.address}` ? -1 : 1)),
       ),
 
+    hasSold: (id) => read(() => hasSold(id)),
+
     redirectOf: (username, nowMs) =>
       read(() => {
         const former = formerNames.get(username)
@@ -121,6 +129,8 @@ export function createStores(memory: Memory, { read, write }: Access): Stores {
       }),
   }
 }
+
+const isOpen = (state: PaymentState): boolean => (openStates as readonly PaymentState[]).includes(state)
 
 const isPaidTo = ({ payout }: Store, { base, solana }: Partial<Payout> = {}): boolean =>
   (base === undefined || payout.base === base) && (solana === undefined || payout.solana === solana)

@@ -1,4 +1,4 @@
-import type { Kysely } from 'kysely'
+import { type Kysely, sql } from 'kysely'
 import type { StoreWallet } from '../../../core/domain/store.ts'
 import type { TollgateError } from '../../../core/errors/error.ts'
 import { tooManyRenames } from '../../../core/ports/refusals.ts'
@@ -8,9 +8,23 @@ import { toStore } from './storeRows.ts'
 
 export const dayMs = 24 * 60 * 60 * 1000
 
-/** One sale of a store, where it has any. */
+/** One sale of a store, where it has any, or one payment to it that is under way. */
 export const anySaleOf = (query: Kysely<Schema>, storeId: string) =>
-  query.selectFrom('purchases').select('store_id').where('store_id', '=', storeId).limit(1)
+  query
+    .selectFrom('purchases')
+    .select('store_id')
+    .where('store_id', '=', storeId)
+    .unionAll(
+      query
+        .selectFrom('payments')
+        .select('store_id')
+        .where('store_id', '=', storeId)
+        // As it stands in the index of what is open: it is found by that, however much was sold.
+        .where(
+          sql<boolean>`(state <> 'delivered' OR due_at_ms IS NOT NULL) AND state IN ('claimed', 'settling', 'pending')`,
+        ),
+    )
+    .limit(1)
 
 /** How stores are read, in any SQL. */
 export function storeReads(query: Kysely<Schema>): Omit<Stores, 'create' | 'update'> {
@@ -77,6 +91,10 @@ export function storeReads(query: Kysely<Schema>): Omit<Stores, 'create' | 'upda
         chain: row.chain as StoreWallet['chain'],
         address: row.address,
       }))
+    },
+
+    async hasSold(storeId) {
+      return (await anySaleOf(query, storeId).executeTakeFirst()) !== undefined
     },
 
     async redirectOf(username, nowMs) {

@@ -26,7 +26,7 @@ export interface Stores {
     key: ApiKey | null,
   ): Promise<void>
   /**
-   * The old name redirects for 30 days, during which no other store may take it. A store that has sold keeps every old name
+   * The old name redirects for 30 days, during which no other store may take it. A store that {@link hasSold} keeps every old name
    * for that long; one that has not keeps the last, and older ones are free again.
    * All of it or nothing, in one commit.
    *
@@ -53,6 +53,8 @@ export interface Stores {
   payoutWallets(chain: 'base' | 'solana'): Promise<string[]>
   /** The wallets that may sign in to a store, by chain and address; none where the operator opened it. */
   walletsOf(storeId: string): Promise<StoreWallet[]>
+  /** Whether a store's names are known to buyers: it has sold, or a payment to it is under way. */
+  hasSold(storeId: string): Promise<boolean>
   /** The present name of a store that was called so less than 30 days ago. */
   redirectOf(username: string, nowMs: number): Promise<string | undefined>
 }
