@@ -81,22 +81,6 @@ export function registerKeys(vault: Command): void {
       }),
     )
 
-  withCommonFlags(keys.command('separate'))
-    .description('Give test chains addresses of their own.')
-    .addHelpText(
-      'after',
-      `
-Vaults that were made before test chains had keys of their own use one address for both. A signature for Solana Devnet could
-then move money on Solana, so the owner is asked for every one. What lies at the old address on test chains stays there.`,
-    )
-    .action((flags: CommonFlags) =>
-      asOwner(flags, async (client, output) => {
-        const answer = await client.call<{ keys: KeyView[] }>('POST', `${base}/keys/separate`, {})
-        const used = answer.keys.filter(({ test, in_use }) => test && in_use)
-        output.result({ keys: used }, used.map(({ id, address }) => `${id}: ${address}`).join('\n'))
-      }),
-    )
-
   withCommonFlags(keys.command('use'))
     .description('Let agents use this key from now on, on every chain of its family.')
     .argument('<id>', 'as keys list shows it: evm:0, import:hot …')

@@ -43,21 +43,13 @@ interface Answer {
   readonly body: string
 }
 
-const ofBefore =
-  'The vault that runs here was started by an earlier version of Tollgate than this command is of. Stop it and start it again: tollgate vault.'
-
-/** Whether this is the status of a vault that has no warnings yet: it answers other things otherwise, too. */
-const isOfBefore = ({ status, body }: Answer): boolean =>
-  status === 200 && (JSON.parse(body) as { warnings?: unknown }).warnings === undefined
-
-/** @throws {UsageError} when the vault that runs is of an earlier version, when no vault runs and there is no password; {VaultError} when the folder can't be opened */
+/** @throws {UsageError} when no vault runs and there is no password; {VaultError} when the folder can't be opened */
 export async function openOwnerClient(options: OwnerClientOptions): Promise<OwnerClient> {
   const running = await ask(options.socketPath, 'GET', '/v1/vault/status').catch((error: unknown) => {
     if (isNobody(error)) return undefined
     throw error
   })
   if (running !== undefined) {
-    if (isOfBefore(running)) throw new UsageError(ofBefore)
     return {
       isRemote: true,
       call: async (method, path, body) => read(await ask(options.socketPath, method, path, body)),

@@ -118,9 +118,7 @@ function sentenceOf({
   unauthenticated,
   clockTurnedBack,
 }: Verdict): string {
-  const [late, locked] = [true, false].map((isLate) =>
-    countedIn(unauthenticated.filter((range) => (range.late === true) === isLate)),
-  )
+  const locked = countedIn(unauthenticated)
   return [
     ok
       ? `All ${entries} entries are as they were written.`
@@ -129,8 +127,6 @@ function sentenceOf({
       `The ${dropped} before them were dropped because the log was full or they were old.`,
     locked !== undefined &&
       `${locked} were written while the vault was locked, when nobody can vouch for what is added.`,
-    late !== undefined &&
-      `${late} are calls and refusals that an earlier version wrote down after the vault was locked: nobody can vouch for those either.`,
     clockTurnedBack !== undefined && `The clock was turned back before entry ${clockTurnedBack}.`,
   ]
     .filter((sentence) => sentence !== false)

@@ -1,6 +1,5 @@
 import t from 'tap'
 import { createTestClock, startVault } from '../testing/startVault.ts'
-import { viewApproval } from './approval.ts'
 import {
   APPROVAL_TTL_MS,
   type ApprovalBookParts,
@@ -139,19 +138,6 @@ t.test('a clock that is turned back gives a question, an approval and a wait no 
   passing.advance(3_600_000)
   t.equal((await ask(28)).state, 'pending')
   again.unload()
-})
-
-t.test('a question of an earlier version, which shows no parts, is not approved by one click', async (t) => {
-  const { records } = (await startVault(t)).vault
-  const { id } = await bookOver(records).ask(question)
-  const { kind: _, parts: __, ...old } = records.getJson<Record<string, unknown>>('approval', id)!
-  await records.putJson('approval', id, old)
-  const book = bookOver(records)
-  await book.load()
-  const view = viewApproval(book.get(id)!)
-  t.match(view, { kind: 'transaction', parts: { length: 0 }, opaque: true, second_word: 'blind' })
-  await t.rejects(book.approve(id, view.decision_hash, 'owner'), { code: 'VALIDATION_ERROR' })
-  t.equal((await book.approve(id, view.decision_hash, 'owner', 'blind')).state, 'approved')
 })
 
 t.test('who joins a question while it is being written down waits for its answer', async (t) => {

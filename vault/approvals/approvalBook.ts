@@ -292,7 +292,7 @@ export function createApprovalBook({ records, clock, events }: ApprovalBookParts
       byId.clear()
       byKey.clear()
       times.clear()
-      for (const record of read) keep(completed(record))
+      for (const record of read) keep(record)
       await sweepNow()
     },
     get: (id) => byId.get(id),
@@ -361,31 +361,3 @@ const resolved = (record: ApprovalRecord): VaultError =>
     : new VaultError('APPROVAL_RESOLVED', `Expected an open approval; this one is ${record.state}.`, {
         details: { status: record.state },
       })
-
-/** Questions of an earlier version say neither their kind nor their parts: nothing of theirs was shown whole. */
-const completed = (record: ApprovalRecord): ApprovalRecord =>
-  record.parts === undefined
-    ? {
-        ...record,
-        kind: kindBefore[record.operation],
-        parts: [],
-        from: null,
-        nonce: null,
-        askedBefore: null,
-        isFirstTime: null,
-        isOpaque: record.isOpaque || record.state === 'pending',
-      }
-    : record
-
-const kindBefore = {
-  get_address: 'read',
-  vault_read: 'read',
-  vault_write: 'write',
-  vault_delete: 'delete',
-  vault_sign_tx: 'transaction',
-  vault_sign_message: 'message',
-  vault_sign_typed_data: 'typed_data',
-  vault_sign_x402: 'payment',
-  vault_preview: 'transaction',
-  vault_call: 'call',
-} as const satisfies Record<ApprovalRecord['operation'], ApprovalRecord['kind']>

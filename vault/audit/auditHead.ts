@@ -50,7 +50,6 @@ export function headMac(key: Uint8Array, { seq, hash, cut }: AuditHead): string 
   return createHmac('sha256', key).update(`head ${seq} ${hash}${dropped}`).digest('hex')
 }
 
-/** Without a cut it is the text that it was before there were cuts. */
 function textOf({ seq, hash, cut }: AuditHead, mac: string): string {
   return `${JSON.stringify({ seq, hash, ...(cut !== undefined && { cut }), mac })}\n`
 }

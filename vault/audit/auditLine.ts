@@ -116,12 +116,3 @@ export function mayHappenLocked({ action, status, note }: AuditEvent): boolean {
   if (note === passwordChanged) return status === 'APPROVED' || status === 'DENIED'
   return (note === pageOpened || note === pagesSignedOut) && status === 'APPROVED'
 }
-
-/**
- * Whether an event is one that vaults of version 1 wrote down, without a code, when it ended after the vault was locked: a call
- * that was under way, a request that came to nothing. In what such a vault wrote they are told and are no damage.
- */
-export function mayHaveComeLate({ action, status }: AuditEvent): boolean {
-  if (status === 'DENIED' || status === 'FAILED') return true
-  return action === 'CALL' && (status === 'APPROVED' || status === 'AUTO_APPROVED')
-}

@@ -157,11 +157,10 @@ export class ChainedAuditLog implements AuditLog {
    *
    * @param key copied
    * @param anchor what {@link AuditPlace.remember} was told last
-   * @param firstVersion the last entry of the time when this was a vault of version 1
    */
-  unlock(key: Uint8Array, anchor?: AuditMark, firstVersion?: AuditMark): void {
+  unlock(key: Uint8Array, anchor?: AuditMark): void {
     const isNew = this.#place.isNew === true && this.#head.written === undefined
-    const found = this.#head.unlock(key, anchor, firstVersion)
+    const found = this.#head.unlock(key, anchor)
     if (!isNew || found.read.kind !== 'missing') this.#check(key, found)
     this.#acts.read(this.#files.segments(), key)
     this.#head.write()
@@ -264,7 +263,7 @@ export class ChainedAuditLog implements AuditLog {
 
   /** Looks at everything that could not be looked at without the key. */
   #check(key: Uint8Array, { read, isOurs, anchorSeq }: FoundHead): void {
-    const foreign = foreignEntry(this.#tail, key, this.#head.firstVersion?.seq ?? 0)
+    const foreign = foreignEntry(this.#tail, key)
     this.#tail = []
     this.#damage ??= foreign
     if (isOurs) {

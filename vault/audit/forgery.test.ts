@@ -65,19 +65,22 @@ function forge(home: string, events: readonly AuditEvent[], mac = ''): void {
 t.test(
   'what is written while locked is told as a range, and nothing else stands without a code',
   async (t) => {
-    const home = t.testdir()
-    const memory: Memory = {}
-    await session(home, memory, 2)
-    await session(home, memory, 1, 3)
-    const whole = await judged(home, memory)
-    t.match(whole, { ok: true, entries: 7, damage: undefined, authenticated: true })
-    t.strictSame(whole.unauthenticated, [{ from: 3, to: 5, count: 3 }])
-    forge(home, [wrongPassword, spent, wrongPassword])
-    const locked = openLog(home)
-    t.match(await locked.verify(), { ok: false, firstBad: 9, reason: /SIGN APPROVED/, authenticated: false })
-    await locked.close()
-    t.match(await judged(home, memory), { ok: false, firstBad: 9, damage: /entry 9/ })
-    t.match(await judged(home, memory), { ok: false, firstBad: 9 }, 'and for good, whatever follows')
+    for (const other of [spent, { ...spent, action: 'CALL' }, { ...spent, status: 'DENIED' }] as const) {
+      const home = t.testdir()
+      const memory: Memory = {}
+      await session(home, memory, 2)
+      await session(home, memory, 1, 3)
+      const whole = await judged(home, memory)
+      t.match(whole, { ok: true, entries: 7, damage: undefined, authenticated: true })
+      t.strictSame(whole.unauthenticated, [{ from: 3, to: 5, count: 3 }])
+      forge(home, [wrongPassword, other, wrongPassword])
+      const locked = openLog(home)
+      const reason = new RegExp(`${other.action} ${other.status}`)
+      t.match(await locked.verify(), { ok: false, firstBad: 9, reason, authenticated: false })
+      await locked.close()
+      t.match(await judged(home, memory), { ok: false, firstBad: 9, damage: /entry 9/ })
+      t.match(await judged(home, memory), { ok: false, firstBad: 9 }, 'and for good, whatever follows')
+    }
   },
 )
 
@@ -107,7 +110,7 @@ t.test('a code that is made up is damage before anything is written behind it', 
 
 t.test('a log that is gone, or its files, or its head, is damage of every vault but a new one', async (t) => {
   const homes = t.testdir()
-  // A vault from before the log was remembered elsewhere, and one from after.
+  // Without what other files remember of the log, and with it.
   for (const [name, gone] of Object.entries({
     everything: ['audit', 'audit.head'],
     'the log': ['audit'],

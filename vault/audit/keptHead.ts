@@ -25,7 +25,6 @@ export class KeptHead {
   #cut: AuditMark | undefined
   /** What was remembered last. */
   #anchor: AuditMark | undefined
-  #firstVersion: AuditMark | undefined
   #timer: NodeJS.Timeout | undefined
 
   /**
@@ -58,11 +57,6 @@ export class KeptHead {
     return this.#anchor
   }
 
-  /** The last entry that a vault of version 1 wrote. */
-  get firstVersion(): AuditMark | undefined {
-    return this.#firstVersion
-  }
-
   /** While locked, the head is taken at its word. */
   get cut(): AuditMark | undefined {
     if (this.#key !== undefined || this.#cut !== undefined) return this.#cut
@@ -77,10 +71,9 @@ export class KeptHead {
   }
 
   /** @param key copied   @param anchor what was remembered last */
-  unlock(key: Uint8Array, anchor: AuditMark | undefined, firstVersion: AuditMark | undefined): FoundHead {
+  unlock(key: Uint8Array, anchor: AuditMark | undefined): FoundHead {
     this.#key = Buffer.from(key)
     this.#anchor = anchor
-    this.#firstVersion = firstVersion
     const read = readHead(this.#file)
     const isOurs = read.kind === 'head' && isHeadOurs(key, read.head, read.mac)
     if (isOurs) this.#cut = read.head.cut

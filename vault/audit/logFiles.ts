@@ -56,7 +56,6 @@ export class LogFiles {
           cut: this.#head.cut,
           written: this.#head.written,
           anchor: this.#head.anchor,
-          firstVersion: this.#head.firstVersion,
         })
       } finally {
         key?.fill(0)
@@ -95,10 +94,10 @@ export class LogFiles {
       if (old.isNewestAging) this.#end.goOnInNew()
       const { cut, dropped: segments } = old
       if (cut === undefined) return
-      const { cut: before, firstVersion } = this.#head
+      const { cut: before } = this.#head
       const head = { kind: 'head', head: cut, mac: headMac(key, cut) } as const
       const { ok, reason } = await this.#reading(() =>
-        verifyLog({ segments, lastSeq: cut.seq, head, key, cut: before, firstVersion }),
+        verifyLog({ segments, lastSeq: cut.seq, head, key, cut: before }),
       )
       const which = `entries ${(before?.seq ?? 0) + 1} to ${cut.seq} are dropped by its limits`
       await tell({

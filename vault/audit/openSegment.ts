@@ -3,15 +3,13 @@ import { basename } from 'node:path'
 import type { AuditMark } from '../ports/audit.ts'
 import { fileMode } from '../storage/disk/files.ts'
 import type { AuditHead } from './auditHead.ts'
-import { type AuditLine, firstHash, macOf, mayHappenLocked, mayHaveComeLate, readLine } from './auditLine.ts'
+import { type AuditLine, firstHash, macOf, mayHappenLocked, readLine } from './auditLine.ts'
 import { type Segment, segmentsIn } from './segments.ts'
 
 export interface TailEntry extends AuditMark {
   /** Empty for one that was written while the vault was locked. */
   readonly mac: string
   readonly mayBeWithoutMac: boolean
-  /** Where a vault of version 1 wrote it, it may be without one, too. */
-  readonly mayHaveComeLate: boolean
 }
 
 /** The newest file of the log, as far as it can be believed. */
@@ -71,7 +69,6 @@ function openSegment(segment: Segment, prevHash: string | undefined, head: Audit
         hash: lastHash,
         mac: line.mac,
         mayBeWithoutMac: mayHappenLocked(line.entry),
-        mayHaveComeLate: mayHaveComeLate(line.entry),
       })
   }
   if (damage === undefined && at < bytes.length) {
@@ -133,18 +130,10 @@ export function openNewest(folder: string, head: AuditHead): OpenedLog {
   }
 }
 
-/**
- * What is wrong with the entries that the head does not reach; undefined when this vault wrote them all.
- *
- * @param lateUntil the last entry that a vault of version 1 wrote
- */
-export function foreignEntry(
-  tail: readonly TailEntry[],
-  key: Uint8Array,
-  lateUntil: number,
-): string | undefined {
-  const wrong = tail.find(({ seq, mac, hash, mayBeWithoutMac, mayHaveComeLate }) =>
-    mac === '' ? !(mayBeWithoutMac || (mayHaveComeLate && seq <= lateUntil)) : mac !== macOf(key, hash),
+/** What is wrong with the entries that the head does not reach; undefined when this vault wrote them all. */
+export function foreignEntry(tail: readonly TailEntry[], key: Uint8Array): string | undefined {
+  const wrong = tail.find(({ mac, hash, mayBeWithoutMac }) =>
+    mac === '' ? !mayBeWithoutMac : mac !== macOf(key, hash),
   )
   if (wrong === undefined) return undefined
   return wrong.mac === ''

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { basename } from 'node:path'
 import type { AuditMark, AuditVerdict } from '../ports/audit.ts'
 import { type AuditHead, type HeadRead, isHeadOurs } from './auditHead.ts'
-import { firstHash, macOf, mayHappenLocked, mayHaveComeLate, readLine } from './auditLine.ts'
+import { firstHash, macOf, mayHappenLocked, readLine } from './auditLine.ts'
 import type { Segment } from './segments.ts'
 
 const MOST_RANGES = 1_000
@@ -20,8 +20,6 @@ export interface LogToVerify {
   readonly written?: AuditHead | undefined
   /** How far the log had come at some time, as something else than the log and its head remembers it. */
   readonly anchor?: AuditMark | undefined
-  /** The last entry that a vault of version 1 wrote. */
-  readonly firstVersion?: AuditMark | undefined
 }
 
 /**
@@ -30,16 +28,14 @@ export interface LogToVerify {
  * vouched for by the next one that has a code, or by the head.
  */
 export async function verifyLog(log: LogToVerify): Promise<AuditVerdict> {
-  const { segments, lastSeq, head, key, cut, anchor, firstVersion } = log
-  // Without a key nothing is known of it, and nobody is vouched for.
-  const lateUntil = key === undefined ? lastSeq : (firstVersion?.seq ?? 0)
+  const { segments, lastSeq, head, key, cut, anchor } = log
   const startsAfter = cut ?? { seq: 0, hash: firstHash }
   let expected = startsAfter.seq + 1
   let prev = startsAfter.hash
   let lastTime = ''
   let clockTurnedBack: number | undefined
   let unvouched: number | undefined
-  const ranges: { from: number; to: number; count: number; late?: true }[] = []
+  const ranges: { from: number; to: number; count: number }[] = []
   let headHash = head.kind === 'head' && head.head.seq === startsAfter.seq ? startsAfter.hash : undefined
   const told = () => ({
     entries: expected - 1 - startsAfter.seq,
@@ -67,20 +63,18 @@ export async function verifyLog(log: LogToVerify): Promise<AuditVerdict> {
         return bad(unvouched ?? expected, `entry ${expected} does not follow the one before it`)
       if (line.mac === '') {
         const { action, status } = line.entry
-        const isLate = !mayHappenLocked(line.entry)
-        if (isLate && !(expected <= lateUntil && mayHaveComeLate(line.entry)))
+        if (!mayHappenLocked(line.entry))
           return bad(expected, `entry ${expected} (${action} ${status}) has no code of this vault`)
         unvouched ??= expected
         const range = ranges.at(-1)
-        if (range?.to === expected - 1 && isLate === (range.late === true))
-          Object.assign(range, { to: expected, count: range.count + 1 })
-        else ranges.push({ from: expected, to: expected, count: 1, ...(isLate && { late: true }) })
+        if (range?.to === expected - 1) Object.assign(range, { to: expected, count: range.count + 1 })
+        else ranges.push({ from: expected, to: expected, count: 1 })
       } else if (key !== undefined) {
         if (line.mac !== macOf(key, line.hash))
           return bad(unvouched ?? expected, `entry ${unvouched ?? expected} was not written by this vault`)
         unvouched = undefined
       }
-      if ([anchor, firstVersion].some((mark) => mark?.seq === expected && mark.hash !== line.hash))
+      if (anchor?.seq === expected && anchor.hash !== line.hash)
         return bad(expected, `entry ${expected} is not the one that the vault remembers`)
       if (head.kind === 'head' && head.head.seq === expected) headHash = line.hash
       if (line.entry.timestamp < lastTime) clockTurnedBack ??= expected

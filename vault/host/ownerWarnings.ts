@@ -1,4 +1,5 @@
 import type { Agents } from '../agents/agents.ts'
+import { derivedKeyId } from '../keys/keyId.ts'
 import type { AuditWarning } from '../ports/audit.ts'
 import { keyOn } from './chainOf.ts'
 import type { StoredRules } from './ownerRules.ts'
@@ -42,15 +43,18 @@ const channelTrouble = ([plugin, problem]: [string, string]): OwnerWarning => ({
 function sharedKeys({ vault, enabled, assets }: WarnedAbout): OwnerWarning[] {
   const shared = enabled
     .map((name) => assets.chains.of(name))
-    .filter((facts) => facts.isTest && vault.keys.isShared(keyOn(vault, facts)))
+    .filter((facts) => facts.isTest)
+    .map((facts) => ({ title: facts.title, key: keyOn(vault, facts) }))
+    .filter(({ key }) => vault.keys.isShared(key))
   if (shared.length === 0) return []
   const titles = shared.map(({ title }) => title).join(' and ')
+  const families = [...new Set(shared.map(({ key }) => key.family))]
+  const commands = families.map((family) => `tollgate vault keys use ${derivedKeyId(family, 0, true)}`)
   return [
     {
       code: 'TEST_KEYS_SHARED',
       message: `The address on ${titles} is the one of a chain where money is real, and a signature may be good on both. So no rule approves what could be used there, and you are asked.`,
-      action:
-        'Give test chains addresses of their own: tollgate vault keys separate. What lies at the address on test chains stays there; move it before, or ask a faucet again.',
+      action: `Use keys that are for test chains only: ${commands.join(' and ')}. What lies at the address on test chains stays there; move it before, or ask a faucet again.`,
     },
   ]
 }

@@ -3,7 +3,6 @@ import { Keypair, PublicKey, SystemProgram, Transaction } from '@solana/web3.js'
 import { LiteSVM } from 'litesvm'
 import t, { type Test } from 'tap'
 import { recoverMessageAddress, serializeTransaction, verifyMessage } from 'viem'
-import type { VaultKeyring } from '../keys/vaultKeyring.ts'
 import { password, type RunningVault, startVault } from '../testing/startVault.ts'
 
 const enabled = ['solana', 'base', 'ethereum', 'base-sepolia', 'solana-devnet']
@@ -32,12 +31,13 @@ async function startPlaying(t: Test) {
   return { vault, agent, addressOn, mainOf }
 }
 
-/** What was kept of the keys before test chains had some of their own. */
-async function makeOld({ vault }: RunningVault): Promise<void> {
-  const keys = vault.keys as VaultKeyring
-  const main = keys.list().filter(({ isTest }) => !isTest)
-  keys.load({ keys: main, defaults: { evm: 'evm:0', solana: 'solana:0' } })
-  await keys.setDefault('evm', 'evm:0')
+/** The keys that hold real money, imported a second time and used on test chains. */
+async function shareKeys({ vault }: RunningVault): Promise<void> {
+  for (const family of ['evm', 'solana'] as const) {
+    const privateKey = await vault.exportKey(password, vault.keys.default(family).keyId)
+    const { keyId } = await vault.importKey(password, family, `shared-${family}`, privateKey, true)
+    await vault.keys.setDefault(family, keyId)
+  }
 }
 
 const sendSol = (from: string, recentBlockhash = someBlock): string => {
@@ -129,51 +129,62 @@ t.test('on EVM, too, what leaves its chain out is signed by an address without r
   t.equal((await vault.asOwner('GET', keysPath)).body.keys.length, 4)
 })
 
-t.test('an old vault keeps its address, asks for every use that is not bound, and is told', async (t) => {
-  const { vault, agent, addressOn, mainOf } = await startPlaying(t)
-  await makeOld(vault)
-  const old = mainOf('solana')
-  t.equal(await addressOn('solana-devnet'), old)
-  t.match((await statusOf(vault)).warnings, [
-    { code: 'TEST_KEYS_SHARED', message: /Base Sepolia and Solana Devnet/, action: /keys separate/ },
-  ])
-  t.notOk('warnings' in (await agent.call('GET', '/v1/vault/status')).body, 'it is the affair of the owner')
+t.test(
+  'where test chains share a key with real money, every use that is not bound is asked for',
+  async (t) => {
+    const { vault, agent, addressOn, mainOf } = await startPlaying(t)
+    await shareKeys(vault)
+    const shared = mainOf('solana')
+    t.equal(await addressOn('solana-devnet'), shared)
+    t.match((await statusOf(vault)).warnings, [
+      {
+        code: 'TEST_KEYS_SHARED',
+        message: /Base Sepolia and Solana Devnet/,
+        action: /keys use evm-test:0 and tollgate vault keys use solana-test:0\./,
+      },
+    ])
+    t.notOk('warnings' in (await agent.call('GET', '/v1/vault/status')).body, 'it is the affair of the owner')
 
-  const asked = await agent.call('POST', '/v1/vault/sign', signSol(sendSol(old)), noWait)
-  t.equal(asked.status, 202)
-  const { approvals } = (await vault.asOwner('GET', '/v1/vault/approvals?status=pending')).body
-  t.match(approvals[0], { reasons: [/also holds real money/], warnings: [/where money is real/] })
-  t.match((await agent.call('POST', '/v1/vault/preview', signSol(sendSol(old)))).body, { verdict: 'ask' })
-  for (const chain of ['solana-devnet', 'base-sepolia']) {
-    const text = await agent.call('POST', '/v1/vault/sign-message', { chain, message: 'Hello' }, noWait)
-    t.equal(text.status, 202, `messages of ${chain} name no chain`)
-  }
-  t.equal((await agent.call('POST', '/v1/vault/sign', sendEth(84_532))).status, 200, 'bound by its chain id')
+    const asked = await agent.call('POST', '/v1/vault/sign', signSol(sendSol(shared)), noWait)
+    t.equal(asked.status, 202)
+    const { approvals } = (await vault.asOwner('GET', '/v1/vault/approvals?status=pending')).body
+    t.match(approvals[0], { reasons: [/also holds real money/], warnings: [/where money is real/] })
+    t.match((await agent.call('POST', '/v1/vault/preview', signSol(sendSol(shared)))).body, {
+      verdict: 'ask',
+    })
+    for (const chain of ['solana-devnet', 'base-sepolia']) {
+      const text = await agent.call('POST', '/v1/vault/sign-message', { chain, message: 'Hello' }, noWait)
+      t.equal(text.status, 202, `messages of ${chain} name no chain`)
+    }
+    t.equal(
+      (await agent.call('POST', '/v1/vault/sign', sendEth(84_532))).status,
+      200,
+      'bound by its chain id',
+    )
 
-  t.equal((await vault.asOwner('POST', `${keysPath}/separate`, {})).status, 200)
-  const ours = await addressOn('solana-devnet')
-  t.not(ours, old)
-  t.strictSame((await statusOf(vault)).warnings, [])
-  t.equal((await agent.call('POST', '/v1/vault/sign', signSol(sendSol(ours)))).status, 200)
-  t.equal((await agent.call('POST', '/v1/vault/sign', signSol(sendSol(old)))).status, 400)
-  t.equal(
-    (await agent.call('POST', '/v1/vault/sign-message', { chain: 'solana-devnet', message: 'Hello' })).status,
-    200,
-  )
-  await vault.vault.lock()
-  await vault.vault.unlock(password)
-  t.equal(vault.vault.keys.default('solana', true).address, ours)
-})
+    await vault.vault.lock()
+    t.strictSame(vault.api.warnings(vault.owner), [], 'of a locked one nothing is known')
+    await vault.vault.unlock(password)
+    t.equal(await addressOn('solana-devnet'), shared)
+    t.equal(vault.api.warnings(vault.owner).length, 1)
 
-t.test('an old vault stays old when it is opened again', async (t) => {
-  const { vault, mainOf } = await startPlaying(t)
-  await makeOld(vault)
-  await vault.vault.lock()
-  t.strictSame(vault.api.warnings(vault.owner), [], 'of a locked one nothing is known')
-  await vault.vault.unlock(password)
-  t.equal(vault.vault.keys.default('solana', true).address, mainOf('solana'))
-  t.equal(vault.api.warnings(vault.owner).length, 1)
-})
+    for (const id of ['evm-test:0', 'solana-test:0'])
+      t.equal((await vault.asOwner('POST', `${keysPath}/use`, { id })).status, 200)
+    const ours = await addressOn('solana-devnet')
+    t.not(ours, shared)
+    t.strictSame((await statusOf(vault)).warnings, [])
+    t.equal((await agent.call('POST', '/v1/vault/sign', signSol(sendSol(ours)))).status, 200)
+    t.equal((await agent.call('POST', '/v1/vault/sign', signSol(sendSol(shared)))).status, 400)
+    t.equal(
+      (await agent.call('POST', '/v1/vault/sign-message', { chain: 'solana-devnet', message: 'Hello' }))
+        .status,
+      200,
+    )
+    await vault.vault.lock()
+    await vault.vault.unlock(password)
+    t.equal(vault.vault.keys.default('solana', true).address, ours)
+  },
+)
 
 t.test('a key that was brought in is for test chains or for the others, never for both', async (t) => {
   const { vault, agent, addressOn, mainOf } = await startPlaying(t)

@@ -170,7 +170,6 @@ const all: readonly Route[] = [
   takes('POST', `${base}/owner/keys/derive`, deriveRequest, (api, { body, context }) =>
     api.custody.derive(body, context),
   ),
-  route('POST', `${base}/owner/keys/separate`, (api, { context }) => api.custody.separate(context)),
   takes('POST', `${base}/owner/keys/use`, keyRequest, (api, { body, context }) =>
     api.custody.use(body, context),
   ),

@@ -9,8 +9,7 @@ import { derivedKeyId } from './keyId.ts'
 export interface KeyringState {
   readonly keys: readonly KeyInfo[]
   readonly defaults: { readonly evm: string; readonly solana: string }
-  /** Absent for a family in a vault that was made before test chains had keys of their own. */
-  readonly testDefaults?: { readonly evm?: string; readonly solana?: string }
+  readonly testDefaults: { readonly evm: string; readonly solana: string }
 }
 
 export interface KeyringSupport {
@@ -21,12 +20,15 @@ export interface KeyringSupport {
   save(state: KeyringState): Promise<void>
 }
 
+const firstKeys = { evm: derivedKeyId('evm', 0), solana: derivedKeyId('solana', 0) }
+const firstTestKeys = { evm: derivedKeyId('evm', 0, true), solana: derivedKeyId('solana', 0, true) }
+
 /** {@link Keyring} of one vault; addresses are answered from memory. */
 export class VaultKeyring implements Keyring {
   readonly #support: KeyringSupport
   readonly #keys = new Map<string, KeyInfo>()
-  #defaults = { evm: derivedKeyId('evm', 0), solana: derivedKeyId('solana', 0) }
-  #testDefaults: NonNullable<KeyringState['testDefaults']> = {}
+  #defaults = firstKeys
+  #testDefaults = firstTestKeys
 
   constructor(support: KeyringSupport) {
     this.#support = support
@@ -46,8 +48,8 @@ export class VaultKeyring implements Keyring {
 
   clear(): void {
     this.#keys.clear()
-    this.#defaults = { evm: derivedKeyId('evm', 0), solana: derivedKeyId('solana', 0) }
-    this.#testDefaults = {}
+    this.#defaults = firstKeys
+    this.#testDefaults = firstTestKeys
   }
 
   /** Key ids that {@link default} answers with. */
@@ -68,7 +70,7 @@ export class VaultKeyring implements Keyring {
   }
 
   default(family: KeyFamily, isTest = false): KeyInfo {
-    return this.get((isTest ? this.#testDefaults[family] : undefined) ?? this.#defaults[family])
+    return this.get((isTest ? this.#testDefaults : this.#defaults)[family])
   }
 
   async setDefault(family: KeyFamily, keyId: string): Promise<void> {
@@ -90,18 +92,9 @@ export class VaultKeyring implements Keyring {
 
   isShared(key: KeyInfo): boolean {
     this.#support.beforeUse()
-    if (!key.isTest) return true
     for (const other of this.#keys.values())
       if (!other.isTest && other.publicKey === key.publicKey) return true
     return false
-  }
-
-  async separateTests(): Promise<void> {
-    for (const family of ['evm', 'solana'] as const) {
-      if (this.#testDefaults[family] !== undefined) continue
-      const { keyId } = await this.derive(family, 0, true)
-      await this.setDefault(family, keyId)
-    }
   }
 
   /** Remembers a key that the signing process has. */

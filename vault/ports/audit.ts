@@ -97,8 +97,6 @@ export interface UnauthenticatedRange {
   readonly from: number
   readonly to: number
   readonly count: number
-  /** Set where they are calls and refusals that a vault of version 1 wrote down after it was locked. */
-  readonly late?: true
 }
 
 export interface AuditVerdict {

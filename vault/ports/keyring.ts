@@ -23,19 +23,14 @@ export interface Keyring {
   /** The key of this id. Throws `KEY_UNKNOWN`. */
   get(keyId: string): KeyInfo
   /**
-   * The key that a family's address is asked of when none is named: index 0, unless {@link setDefault} said otherwise. On
-   * test chains a key of their own; in a vault of before they had one the other, until {@link separateTests}.
+   * The key that a family's address is asked of when none is named: index 0, unless {@link setDefault} said otherwise. Test
+   * chains have keys of their own.
    */
   default(family: KeyFamily, isTest?: boolean): KeyInfo
   /** From now on this one is the default where it may be used: a key for test chains on these, any other on the rest. */
   setDefault(family: KeyFamily, keyId: string): Promise<void>
   /** Adds the account of this index (0 to 2³¹-1) and remembers it; the same index again gives the same key. */
   derive(family: KeyFamily, index: number, isTest?: boolean): Promise<KeyInfo>
-  /**
-   * Whether a key that is asked for by a test chain is one of those that hold real money: the default of an old vault, or
-   * the same private key imported a second time.
-   */
+  /** Whether a key for test chains is also one that holds real money: the same private key was imported for both. */
   isShared(key: KeyInfo): boolean
-  /** Gives test chains addresses of their own in a vault that has none yet. What lies at the old ones stays there. */
-  separateTests(): Promise<void>
 }

@@ -3,9 +3,11 @@ import { chmod, mkdir, open, readFile, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { StoredKeyPair } from '../remote/channel/keyPair.ts'
 
+const stateVersion = 1
+
 /** What a proxy knows of its pairing; secret, kept 0600. Byte strings are base64. */
 export interface ProxyState {
-  readonly version: 1
+  readonly version: typeof stateVersion
   readonly vaultId: string
   readonly serviceId: string
   readonly route: string
@@ -76,11 +78,22 @@ async function readState(file: string): Promise<ProxyState | undefined> {
     throw error
   })
   if (text === undefined) return undefined
-  try {
-    const state = JSON.parse(text) as ProxyState
-    if (state.version === 1 && typeof state.staticKey.privateKey === 'string') return state
-  } catch {
-    // said below, without quoting the file
-  }
+  const state = parse(text)
+  if (state?.version === stateVersion && typeof state.staticKey?.privateKey === 'string')
+    return state as ProxyState
+  // Neither message quotes the file, which is secret.
+  if (typeof state?.version === 'number' && state.version > stateVersion)
+    throw new Error(
+      `Expected version ${stateVersion} of ${file}, got version ${state.version}: a newer version of Tollgate wrote it. ` +
+        'Install that version again, or remove the file and pair again with a new token.',
+    )
   throw new Error(`${file} is damaged; remove it and pair again with a new token`)
+}
+
+function parse(text: string): (Omit<Partial<ProxyState>, 'version'> & { readonly version?: unknown }) | null {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return null
+  }
 }

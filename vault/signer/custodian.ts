@@ -3,12 +3,12 @@ import { isVaultError } from '../errors/error.ts'
 import { checkPrivateKey } from '../keys/checkPrivateKey.ts'
 import type { KeyFamily } from '../ports/keyring.ts'
 import { deriveKey, keyBytes, seal, unseal } from '../storage/disk/aead.ts'
-import { openRecord, rewrapRecord, sealRecord } from '../storage/records/envelope.ts'
+import { openRecord, sealRecord } from '../storage/records/envelope.ts'
 import { encodeSeed, mnemonicOf, seedOf } from '../storage/records/seedRecord.ts'
-import { deriveHostKeys, readHostKeys } from './hostKeys.ts'
+import { deriveHostKeys } from './hostKeys.ts'
 import { decodeImported, encodeImported, isKeyRecord, keyScope } from './keyRecord.ts'
 import type { KeyStore } from './keyStore.ts'
-import { type FileUse, fileUses, fromChild, type Proof, packFields } from './protocol.ts'
+import { fromChild, type Proof, packFields } from './protocol.ts'
 
 /** Why something was not done: a status of {@link fromChild}, and words that quote nothing secret. */
 export class Refusal extends Error {
@@ -77,36 +77,9 @@ export class Custodian {
     }
   }
 
-  /** The key of one file: of a backup, or of a log from before the host had keys of its own. */
-  fileKey(use: string, salt: Uint8Array): Buffer {
-    if (!fileUses.includes(use as FileUse)) throw new Refusal(fromChild.failed)
-    return deriveKey(this.#opened(), use, this.#vaultId, salt)
-  }
-
-  /**
-   * Wrapped data keys of records that are the host's, from under the master key to under the host's. A record of keys is
-   * refused, whatever name it is given: the name is part of what its wrapping belongs to.
-   *
-   * @param records their full names, and of each the wrapped data key that it begins with
-   * @returns the same number of wrapped data keys
-   */
-  adopt(
-    records: readonly { readonly scope: string; readonly version: number; readonly wrapped: Uint8Array }[],
-  ): Buffer {
-    const all = deriveHostKeys(this.#opened(), this.#vaultId)
-    try {
-      const { records: hostKey } = readHostKeys(all)
-      return packFields(
-        records.map(({ scope, version, wrapped }) => {
-          const name = { vaultId: this.#vaultId, scope, version }
-          const own = isKeyRecord(scope) ? undefined : rewrapRecord(this.#opened(), hostKey, name, wrapped)
-          if (own === undefined) throw new Refusal(fromChild.corrupt)
-          return own
-        }),
-      )
-    } finally {
-      all.fill(0)
-    }
+  /** The key of one backup, which has this salt. */
+  backupKey(salt: Uint8Array): Buffer {
+    return deriveKey(this.#opened(), 'backup', this.#vaultId, salt)
   }
 
   /** Takes a record of keys in, to sign with what it holds. */

@@ -23,9 +23,8 @@ export const signKinds: readonly SignKind[] = [
 export const toChild = {
   describe: 1,
   sign: 2,
-  fileKey: 3,
-  adopt: 4,
-  load: 5,
+  backupKey: 3,
+  load: 4,
 
   open: 16,
   check: 17,
@@ -48,10 +47,6 @@ export const fromChild = {
   corrupt: 5,
   refused: 6,
 } as const
-
-/** What the files' keys are asked for by name; the child derives no other. */
-export const fileUses = ['records', 'budget', 'backup'] as const
-export type FileUse = (typeof fileUses)[number]
 
 /** What shows that the owner is there: a key that a password gave, and the master key wrapped under it. */
 export interface Proof {

@@ -40,13 +40,7 @@ const requests: Readonly<Record<number, (fields: Fields) => Answer>> = {
     if (signature === 'wrong-kind') throw new Refusal(fromChild.wrongKind)
     return known(signature === 'key-unknown' ? undefined : signature)
   },
-  [toChild.fileKey]: ([use, salt]) => custodian.fileKey(text(use), salt!),
-  [toChild.adopt]: (fields) =>
-    custodian.adopt(
-      fields.flatMap((field, i) =>
-        i % 3 === 0 ? [{ scope: text(field), version: whole(fields[i + 1]), wrapped: fields[i + 2]! }] : [],
-      ),
-    ),
+  [toChild.backupKey]: ([salt]) => custodian.backupKey(salt!),
   [toChild.load]: ([id, version, sealed]) => {
     custodian.load({ id: text(id), version: whole(version), sealed: sealed! })
     return undefined

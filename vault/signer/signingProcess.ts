@@ -8,7 +8,6 @@ import { type HostKeys, readHostKeys } from './hostKeys.ts'
 import {
   createFrameReader,
   describeFrame,
-  type FileUse,
   fromChild,
   type Proof,
   proofFields,
@@ -30,9 +29,6 @@ interface Pending {
   readonly failed: (error: Error) => void
   readonly askedAtMs: number
 }
-
-/** Below the longest frame, with room for what stands around it. */
-const BATCH_BYTES = 512 * 1024
 
 /**
  * One child process that holds the keys, from its start to its end. It is never started again: make another.
@@ -88,30 +84,9 @@ export class SigningProcess {
     return this.#request(toChild.wrap, [...proofFields(proof), passwordKey, associated])
   }
 
-  /** The key of one file, by its salt. */
-  fileKey(use: FileUse, salt: Uint8Array): Promise<Buffer> {
-    return this.#request(toChild.fileKey, [use, salt])
-  }
-
-  /** Wrapped data keys of the host's records, from under the master key to under the host's. */
-  async adopt(
-    records: readonly { readonly scope: string; readonly version: number; readonly wrapped: Uint8Array }[],
-  ): Promise<Buffer[]> {
-    const adopted: Buffer[] = []
-    let batch: (string | Uint8Array)[] = []
-    let bytes = 0
-    const flush = async (): Promise<void> => {
-      if (batch.length > 0) adopted.push(...unpackFields(await this.#request(toChild.adopt, batch)))
-      batch = []
-      bytes = 0
-    }
-    for (const { scope, version, wrapped } of records) {
-      batch.push(scope, u32(version), wrapped)
-      bytes += Buffer.byteLength(scope) + wrapped.length + 16
-      if (bytes > BATCH_BYTES) await flush()
-    }
-    await flush()
-    return adopted
+  /** The key of one backup, by its salt. */
+  backupKey(salt: Uint8Array): Promise<Buffer> {
+    return this.#request(toChild.backupKey, [salt])
   }
 
   /** Hands it a record of keys to sign with: `seed`, or `import:…`. */

@@ -14,14 +14,7 @@ import { preparePrivateFolder, replaceFile, unwritable } from './disk/files.ts'
 import { takeHome } from './disk/homeLock.ts'
 import { budgetPlace, recordsPlace, vaultFiles } from './disk/vaultFiles.ts'
 import { type OpenVaultOptions, openLocalVault } from './openVault.ts'
-import {
-  associatedOf,
-  encodeHeader,
-  headerFor,
-  newestVersion,
-  type OpenHeader,
-  passwordKeyOf,
-} from './password/header.ts'
+import { associatedOf, encodeHeader, headerFor, type OpenHeader, passwordKeyOf } from './password/header.ts'
 import { argon2idHasher, assertPassword, calibrateKdf } from './password/kdf.ts'
 import { Throttle } from './password/throttle.ts'
 import { RecordStore } from './records/recordStore.ts'
@@ -59,7 +52,7 @@ export async function createVault(options: CreateVaultOptions): Promise<CreatedV
     assertNoVault(home)
     const vaultId = `vlt_${randomBytes(12).toString('hex')}`
     const createdAt = new Date((options.clock ?? systemVaultClock).now()).toISOString()
-    const open = headerFor({ version: newestVersion, vaultId, createdAt, files: '', kdf })
+    const open = headerFor({ vaultId, createdAt, files: '', kdf })
     signer = new SigningProcess()
     const { header, keys, seed } = await makeKeys(
       signer,

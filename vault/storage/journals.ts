@@ -2,13 +2,11 @@ import { randomBytes } from 'node:crypto'
 import { ChainedAuditLog } from '../audit/chainedAuditLog.ts'
 import type { AuditLimits } from '../audit/dropOld.ts'
 import { JournaledBudget } from '../budget/journaledBudget.ts'
-import type { AuditMark } from '../ports/audit.ts'
 import type { VaultClock } from '../ports/clock.ts'
 import type { HostKeys } from '../signer/hostKeys.ts'
 import type { SigningProcess } from '../signer/signingProcess.ts'
 import { backupSaltBytes, writeBackup } from './backup.ts'
 import { budgetPlace, recordsPlace, type VaultFiles } from './disk/vaultFiles.ts'
-import { firstVersionLogId } from './oldHome.ts'
 import type { VaultHeader } from './password/header.ts'
 import {
   assertNewest,
@@ -78,7 +76,7 @@ export class Journals {
     // Before anything is written: an older file that goes on would come to the number that is expected of it.
     assertNewest(this.#positions!, [...marks, ...others])
     const anchors = marks.map(({ log }) => log).sort((a, b) => b.seq - a.seq)
-    this.audit.unlock(keys.audit, anchors[0], this.store.getJson<AuditMark>('key', firstVersionLogId))
+    this.audit.unlock(keys.audit, anchors[0])
   }
 
   /** Tells in the log what is wrong with it, and that entries were written while it was locked. */
@@ -121,7 +119,7 @@ export class Journals {
   /** @throws `ALREADY_EXISTS`, `STORAGE_UNAVAILABLE` */
   async backup(file: string, header: VaultHeader, process: SigningProcess): Promise<void> {
     const salt = randomBytes(backupSaltBytes)
-    const key = await process.fileKey('backup', salt)
+    const key = await process.backupKey(salt)
     await writeBackup({
       file,
       header,

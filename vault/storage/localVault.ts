@@ -15,8 +15,6 @@ import { SigningProcess } from '../signer/signingProcess.ts'
 import type { HomeLock } from './disk/homeLock.ts'
 import type { VaultFiles } from './disk/vaultFiles.ts'
 import { Journals } from './journals.ts'
-import { upgradeHome } from './oldHome.ts'
-import { newestVersion } from './password/header.ts'
 import { assertPassword } from './password/kdf.ts'
 import { type AutoLockOptions, LockState } from './password/lockState.ts'
 import { PasswordGate } from './password/passwordGate.ts'
@@ -34,8 +32,6 @@ export interface LocalVaultOptions {
 
 /** {@link Vault} in a folder of this machine. The master key is in the signing process; here are the host's keys only. */
 export class LocalVault implements Vault {
-  readonly #files: VaultFiles
-  readonly #clock: VaultClock
   readonly #homeLock: HomeLock
   readonly #gate: PasswordGate
   readonly #lockState: LockState
@@ -56,8 +52,6 @@ export class LocalVault implements Vault {
   readonly audit: ChainedAuditLog
 
   constructor({ files, lock, clock, hasher, autoLock, logLimits }: LocalVaultOptions) {
-    this.#files = files
-    this.#clock = clock
     this.#homeLock = lock
     lock.onLost(() => void this.lock('taken').catch(() => {}))
     this.#gate = new PasswordGate(files, clock, hasher)
@@ -116,7 +110,7 @@ export class LocalVault implements Vault {
           password,
           door,
           (proof) => process.open(proof),
-          (proof, keys) => this.#openWith(process, keys, proof),
+          (_proof, keys) => this.#openWith(process, keys),
         ),
       )
       return this.state
@@ -197,11 +191,8 @@ export class LocalVault implements Vault {
     this.#homeLock.release()
   }
 
-  /**
-   * Takes both over: keeps the process when all of the vault opens, ends it when not, and zeroes the keys.
-   * @param proof lets a vault of an older version be brought to the newest
-   */
-  async #openWith(process: SigningProcess, keys: HostKeys, proof?: Proof): Promise<void> {
+  /** Takes both over: keeps the process when all of the vault opens, ends it when not, and zeroes the keys. */
+  async #openWith(process: SigningProcess, keys: HostKeys): Promise<void> {
     await this.#shut()
     if (!this.#homeLock.isOurs())
       throw new VaultError(
@@ -211,11 +202,6 @@ export class LocalVault implements Vault {
     this.#isOpen = true
     this.#isOpening = true
     try {
-      const { header } = this.#gate
-      if (header.version !== newestVersion && proof !== undefined) {
-        const old = { files: this.#files, header, clock: this.#clock, keys, proof }
-        this.#gate.take(await upgradeHome({ ...old, signer: process, lastLogged: this.audit.last }))
-      }
       this.#journals.open(this.vaultId, keys)
       for (const record of this.#keptKeys.sealed) await process.load(record)
       this.signer.start(process)
@@ -234,14 +220,13 @@ export class LocalVault implements Vault {
 
   /** Locked, the process and the files are opened for this alone: each keeps how far the others had come. */
   async #changeLocked(process: SigningProcess, current: string, next: string): Promise<void> {
-    const { header } = this.#gate
     const open = (proof: Proof) => process.open(proof)
     this.#isOpening = true
     try {
       await this.#gate.change(process, current, next, open, (keys) => {
-        if (header.version === newestVersion) this.#journals.open(this.vaultId, keys)
+        this.#journals.open(this.vaultId, keys)
         zeroHostKeys(keys)
-        return header.version === newestVersion ? this.#journals.withNewHeader : header.files
+        return this.#journals.withNewHeader
       })
       await process.end()
     } finally {

@@ -4,7 +4,6 @@ import type { AgentRecord } from '../agents/agent.ts'
 import { ChainedAuditLog } from '../audit/chainedAuditLog.ts'
 import { JournaledBudget } from '../budget/journaledBudget.ts'
 import { VaultError } from '../errors/error.ts'
-import type { AuditMark } from '../ports/audit.ts'
 import { systemVaultClock } from '../ports/clock.ts'
 import type { Records } from '../ports/records.ts'
 import type { Vault } from '../ports/vault.ts'
@@ -22,15 +21,15 @@ import {
   unwritable,
   writeAll,
 } from './disk/files.ts'
+import { hasMagic } from './disk/formatVersion.ts'
 import { readFrame } from './disk/frame.ts'
 import { takeHome } from './disk/homeLock.ts'
 import { budgetPlace, recordsPlace, type VaultFiles, vaultFiles } from './disk/vaultFiles.ts'
-import { adoptChanges, firstVersionLogId, upgradedHeader } from './oldHome.ts'
 import { type OpenVaultOptions, openLocalVault } from './openVault.ts'
 import {
+  associatedOf,
   decodeHeader,
   encodeHeader,
-  newestVersion,
   passwordKeyOf,
   proofOf,
   type VaultHeader,
@@ -76,14 +75,14 @@ export async function restoreVault(options: RestoreVaultOptions): Promise<Restor
     const proof = proofOf(header, passwordKey)
     const keys = await signer.open(proof)
     const contents = await readContents(bytes, at, signer)
-    const isOld = header.version !== newestVersion
-    const records = isOld ? await adoptChanges(contents.records, signer) : contents.records
-    const newest = await upgradedHeader({ ...header, files: '' }, signer, proof)
+    // The restored files have names of their own: nothing that the header says of the ones before is true of them.
+    const open = { ...header, files: '' }
+    const restored = { ...open, wrappedKey: await signer.wrap(proof, passwordKey, associatedOf(open)) }
     preparePrivateFolder(home)
     const lock = await takeHome(home)
     try {
       assertNoVault(home)
-      const suspended = await writeContents(options, newest, keys, { ...contents, records }, isOld)
+      const suspended = await writeContents(options, restored, keys, contents)
       const vault = openLocalVault(options, lock)
       await vault.openNew(signer, keys)
       return { vault, suspended }
@@ -101,7 +100,7 @@ export async function restoreVault(options: RestoreVaultOptions): Promise<Restor
 
 function readBackupHeader(bytes: Buffer): { readonly header: VaultHeader; readonly at: number } {
   const headerAt = backupMagic.length + 4
-  if (bytes.length < headerAt || !bytes.subarray(0, backupMagic.length).equals(backupMagic)) throw corrupt()
+  if (!hasMagic(bytes, backupMagic, 'the backup') || bytes.length < headerAt) throw corrupt()
   const headerEnd = headerAt + bytes.readUInt32BE(backupMagic.length)
   if (headerEnd + backupSaltBytes > bytes.length) throw corrupt()
   return { header: decodeHeader(bytes.subarray(headerAt, headerEnd)), at: headerEnd }
@@ -109,7 +108,7 @@ function readBackupHeader(bytes: Buffer): { readonly header: VaultHeader; readon
 
 async function readContents(bytes: Buffer, at: number, signer: SigningProcess): Promise<Contents> {
   const framesAt = at + backupSaltBytes
-  const key = await signer.fileKey('backup', bytes.subarray(at, framesAt))
+  const key = await signer.backupKey(bytes.subarray(at, framesAt))
   const contents: Contents = { records: [], budget: [], files: [] }
   try {
     for (let index = 0, offset = framesAt; ; index++) {
@@ -143,7 +142,6 @@ async function writeContents(
   header: VaultHeader,
   keys: HostKeys,
   contents: Contents,
-  isOld: boolean,
 ): Promise<Suspended> {
   const files = vaultFiles(options.home)
   const clock = options.clock ?? systemVaultClock
@@ -161,9 +159,7 @@ async function writeContents(
     clock,
     files: () => positionsText(positions()!),
   })
-  if (isOld) await records.note(firstVersionLogId, audit.last)
-  const firstVersion = records.getJson<AuditMark>('key', firstVersionLogId)
-  audit.unlock(keys.audit, undefined, firstVersion)
+  audit.unlock(keys.audit)
   await note(audit, suspended)
   await records.close()
   await budget.close()

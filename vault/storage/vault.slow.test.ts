@@ -518,6 +518,11 @@ t.test('a backup restores everything under its password, and notices any change'
   }
   writeFileSync(file, Buffer.concat([whole, Uint8Array.of(0)]))
   await t.rejects(restoreVault(into('b')), { code: 'VAULT_CORRUPT' }, 'one byte more')
+  writeFileSync(file, Buffer.concat([Buffer.from('TGVBAK02'), whole.subarray(8)]))
+  await t.rejects(restoreVault(into('b')), {
+    code: 'VAULT_CORRUPT',
+    message: /version 01 of the backup, got version 02: a newer version of Tollgate wrote it/,
+  })
 })
 
 t.test('passwords that are too short or no text are refused before anything is made', async (t) => {

@@ -14,7 +14,6 @@ t.test(
     const own = processLeaseName(ours!, 'a')
     const wait = (patienceMs: number) => awaitOneSecret(leases, ours!, own, silentLog, patienceMs)
     await leases.take(own, 60_000)
-    await leases.take('process:of-an-older-version', 60_000)
     await wait(0)
     const other = (await leases.take(processLeaseName(theirs!, 'b'), 60_000))!
     await t.rejects(wait(0), { message: /another secret works on this database/ })

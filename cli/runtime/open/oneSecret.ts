@@ -37,9 +37,8 @@ export async function awaitOneSecret(
   const hasOther = async () => {
     let [firstOwn, firstOther] = [Infinity, Infinity]
     for (const name of await leases.heldNames(PREFIX)) {
-      const [, mark, instanceId] = name.split(':')
-      // A process of an older version says nothing of its secret.
-      if (name === leaseName || instanceId === undefined) continue
+      if (name === leaseName) continue
+      const [, mark] = name.split(':')
       // Numbers of leases grow.
       const { id = Infinity } = (await leases.holderOf(name)) ?? {}
       if (mark === own) firstOwn = Math.min(firstOwn, id)

@@ -40,8 +40,6 @@ export interface CustodyApi {
   list(context: OwnerContext): { keys: readonly KeyView[] }
   /** `{family, index, test?}`: one more account of the recovery words. */
   derive(input: InputOf<typeof deriveRequest>, context: OwnerContext): Promise<KeyView>
-  /** Gives test chains addresses of their own, in a vault of before they had any. */
-  separate(context: OwnerContext): Promise<{ keys: readonly KeyView[] }>
   /**
    * `{id}`: the key that agents use from now on, on every chain of its family; a key for test chains on these, any other
    * on the rest. @throws `KEY_UNKNOWN`
@@ -114,13 +112,6 @@ export function createCustodyApi(vault: Vault): CustodyApi {
       return noted(context, `account ${derivedKeyId(family, index, isTest)} added`, async () =>
         view(await keys.derive(family, index, isTest)),
       )
-    },
-    async separate(context) {
-      open(context)
-      return noted(context, 'test chains have keys of their own', async () => {
-        await keys.separateTests()
-        return list()
-      })
     },
     async use({ id }, context) {
       open(context)

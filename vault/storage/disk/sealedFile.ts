@@ -12,6 +12,7 @@ import {
 import { basename, dirname } from 'node:path'
 import { VaultError } from '../../errors/error.ts'
 import { fileMode, flushFolder, unfinishedName, writeAll } from './files.ts'
+import { hasMagic } from './formatVersion.ts'
 import { readFrame, writeFrame } from './frame.ts'
 
 const magic = Buffer.from('TGVLOG01', 'latin1')
@@ -66,7 +67,7 @@ export function readSealedFile(
     throw corrupt(name, 'it can not be read', cause)
   }
   const startAt = magic.length + saltBytes
-  if (bytes.length < startAt || !bytes.subarray(0, magic.length).equals(magic)) {
+  if (!hasMagic(bytes, magic, name) || bytes.length < startAt) {
     throw corrupt(name, 'it does not begin as one of ours')
   }
   const salt = Buffer.from(bytes.subarray(magic.length, startAt))
@@ -157,12 +158,9 @@ function writeHead({ lineage, seq, mark }: SnapshotHead, payloads: number): Buff
   return Buffer.concat([numbers, Buffer.from(lineage, 'base64url'), Buffer.from(mark, 'latin1')])
 }
 
-/** A file of before its changes were counted has the number of payloads alone. */
 function readHead(payload: Buffer): SnapshotHead {
   const lineageAt = countBytes + seqBytes
   const markAt = lineageAt + lineageBytes
-  if (payload.length < markAt)
-    return { lineage: Buffer.alloc(lineageBytes).toString('base64url'), seq: 0, mark: '' }
   return {
     lineage: payload.toString('base64url', lineageAt, markAt),
     seq: Number(payload.readBigUInt64BE(countBytes)),

@@ -83,6 +83,27 @@ t.test('every changed byte is noticed, wherever in the file it is', async (t) =>
   }
 })
 
+t.test('a log of a newer format is named as that, and stays as it is', async (t) => {
+  const folder = t.testdir()
+  const file = await written(folder, ['one'], [])
+  const whole = readFileSync(file)
+  const newer = Buffer.concat([Buffer.from('TGVLOG02'), whole.subarray(8)])
+  writeFileSync(file, newer)
+  t.throws(() => reopened(folder), {
+    code: 'VAULT_CORRUPT',
+    message: /^Expected version 01 of words\.log, got version 02: a newer version of Tollgate wrote it\./,
+  })
+  t.strictSame(readFileSync(file), newer)
+  for (const magic of ['TGVLOG00', 'TGVLOG1x', 'TGVBAK02']) {
+    writeFileSync(file, Buffer.concat([Buffer.from(magic), whole.subarray(8)]))
+    t.throws(
+      () => reopened(folder),
+      { code: 'VAULT_CORRUPT', message: /words\.log of the vault is damaged/ },
+      magic,
+    )
+  }
+})
+
 t.test('an end that a crash tore off costs what was not acknowledged, and nothing before it', async (t) => {
   const folder = t.testdir()
   const file = await written(folder, ['one'], [])

@@ -1,4 +1,4 @@
-import { argon2Sync } from 'node:crypto'
+import { argon2Sync, createHash } from 'node:crypto'
 import t from 'tap'
 import type { KdfParameters, PasswordHasher } from '../../ports/passwordHasher.ts'
 import { quickHasher } from '../../testing/quickHasher.ts'
@@ -8,7 +8,6 @@ import {
   decodeHeader,
   encodeHeader,
   headerFor,
-  newestVersion,
   passwordKeyOf,
   proofOf,
   type VaultHeader,
@@ -17,7 +16,6 @@ import { argon2idHasher, assertPassword, assertWithinBounds, calibrateKdf, kdfCa
 
 const masterKey = Buffer.alloc(32, 9)
 const vault = {
-  version: newestVersion,
   vaultId: 'vlt_1',
   createdAt: '2026-03-01T12:00:00.000Z',
   files: '',
@@ -139,7 +137,6 @@ t.test('the parameters, the salt, the vault and its date belong to the wrapping'
     ...kdfs.map((kdf) => ({ ...header, kdf })),
     { ...header, salt: Buffer.alloc(16) },
     { ...header, vaultId: 'vlt_2' },
-    { ...header, version: 1 as const },
     { ...header, createdAt: '2026-03-01T12:00:00.001Z' },
     { ...header, files: 'a.1 b.1 password.1' },
   ]
@@ -162,6 +159,28 @@ t.test('a header reads back as it was, and says so when any byte of it was chang
   }
   const weak = encodeHeader({ ...header, kdf: { ...kdfFloor, passes: 1 } })
   t.throws(() => decodeHeader(weak), { code: 'VAULT_CORRUPT' }, 'a right checksum over weak parameters')
+})
+
+t.test('a whole header of another version is named as that, and a damaged one as damaged', async (t) => {
+  const { checksum: _, ...body } = JSON.parse(
+    encodeHeader(await wrapMasterKey(vault, masterKey, 'right password', quickHasher)).toString('utf8'),
+  )
+  const ofVersion = (version: unknown) => {
+    const other = { ...body, version, more: { than: 'this version knows' } }
+    const checksum = createHash('sha256').update(JSON.stringify(other)).digest('hex')
+    return Buffer.from(JSON.stringify({ ...other, checksum }))
+  }
+  const newer = /^Expected version 2 of vault\.json, got version 3: a newer version of Tollgate wrote it\./
+  t.throws(() => decodeHeader(ofVersion(3)), { code: 'VAULT_CORRUPT', message: newer })
+  for (const version of [1, 0, -1, '3', null, undefined])
+    t.throws(
+      () => decodeHeader(ofVersion(version)),
+      { code: 'VAULT_CORRUPT', message: /^Expected version 2 of vault\.json, got .*Create a new vault/ },
+      `version ${version}`,
+    )
+  const damaged = Buffer.from(ofVersion(3).toString('latin1').replace('more', 'mode'), 'latin1')
+  for (const bytes of [damaged, ofVersion(2)])
+    t.throws(() => decodeHeader(bytes), { code: 'VAULT_CORRUPT', message: /damaged/ })
 })
 
 t.test(

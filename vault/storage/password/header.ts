@@ -3,18 +3,14 @@ import { VaultError } from '../../errors/error.ts'
 import type { KdfParameters, PasswordHasher } from '../../ports/passwordHasher.ts'
 import type { Proof } from '../../signer/protocol.ts'
 import { lengthPrefixed } from '../disk/aead.ts'
+import { newerVersion } from '../disk/formatVersion.ts'
 import { assertWithinBounds, saltBytes } from './kdf.ts'
 
-/**
- * How records are wrapped: in vaults of version 1 all of them under the master key; from version 2 on those of keys alone, and
- * every other one, with the files, under keys derived from it. A vault of version 1 becomes one of version 2 when it is opened.
- */
-export type HeaderVersion = 1 | 2
-export const newestVersion: HeaderVersion = 2
+/** Of `vault.json`, and of how its keys seal the other files. A vault of another version is refused. */
+const headerVersion = 2
 
 /** What stands in the open in `vault.json`: how the password key is made, and the master key under it. */
 export interface VaultHeader {
-  readonly version: HeaderVersion
   readonly vaultId: string
   /** ISO 8601. */
   readonly createdAt: string
@@ -34,7 +30,6 @@ export type OpenHeader = Omit<VaultHeader, 'wrappedKey'>
 /** A header for a password that is new: with a salt of its own. */
 export const headerFor = (vault: Omit<OpenHeader, 'salt'>): OpenHeader => ({
   files: vault.files,
-  version: vault.version,
   vaultId: vault.vaultId,
   createdAt: vault.createdAt,
   kdf: vault.kdf,
@@ -59,7 +54,7 @@ export function passwordKeyOf(header: OpenHeader, password: string, hasher: Pass
 export function encodeHeader(header: VaultHeader): Buffer {
   const body = {
     format,
-    version: header.version,
+    version: headerVersion,
     vaultId: header.vaultId,
     createdAt: header.createdAt,
     ...(header.files !== '' && { files: header.files }),
@@ -72,17 +67,23 @@ export function encodeHeader(header: VaultHeader): Buffer {
     },
     wrappedKey: header.wrappedKey.toString('hex'),
   }
-  const checksum = createHash('sha256').update(JSON.stringify(body)).digest('hex')
-  return Buffer.from(`${JSON.stringify({ ...body, checksum }, null, 2)}\n`)
+  return Buffer.from(`${JSON.stringify({ ...body, checksum: checksumOf(body) }, null, 2)}\n`)
 }
 
-/** @throws `VAULT_CORRUPT` unless these are the bytes that {@link encodeHeader} gives, to the last blank. */
+const checksumOf = (body: object): string => createHash('sha256').update(JSON.stringify(body)).digest('hex')
+
+/**
+ * @throws `VAULT_CORRUPT` unless these are the bytes that {@link encodeHeader} gives, to the last blank. A header that is whole
+ *         and of another version is named as that: every version has `version`, and a checksum over what is before it.
+ */
 export function decodeHeader(bytes: Buffer): VaultHeader {
+  let version: unknown = headerVersion
   try {
-    const text = JSON.parse(bytes.toString('utf8'))
+    const { checksum, ...text } = JSON.parse(bytes.toString('utf8'))
+    if (checksum !== checksumOf(text)) throw new Error('checksum')
+    version = text.version
     const { memoryKiB, passes, lanes, salt } = text.kdf
     const header: VaultHeader = {
-      version: text.version,
       vaultId: String(text.vaultId),
       createdAt: String(text.createdAt),
       files: String(text.files ?? ''),
@@ -90,28 +91,39 @@ export function decodeHeader(bytes: Buffer): VaultHeader {
       salt: Buffer.from(String(salt), 'hex'),
       wrappedKey: Buffer.from(String(text.wrappedKey), 'hex'),
     }
-    if (text.version !== 1 && text.version !== newestVersion)
-      throw new Error(`version ${JSON.stringify(text.version)}`)
-    if (!encodeHeader(header).equals(bytes)) throw new Error('checksum')
+    if (!encodeHeader(header).equals(bytes)) throw new Error('not as it was written')
     assertWithinBounds(header.kdf)
     return header
   } catch (cause) {
+    if (version !== headerVersion) throw otherVersion(version)
     throw new VaultError(
       'VAULT_CORRUPT',
-      'vault.json is damaged, of another version, or asks for a weaker password key than allowed. Restore the newest backup.',
+      'vault.json is damaged, or asks for a weaker password key than allowed. Restore the newest backup.',
       { cause },
     )
   }
+}
+
+function otherVersion(version: unknown): VaultError {
+  if (typeof version === 'number' && version > headerVersion)
+    return newerVersion('vault.json', headerVersion, version)
+  const action =
+    'Create a new vault in another folder: tollgate vault init; --mnemonic-file brings the recovery words along.'
+  return new VaultError(
+    'VAULT_CORRUPT',
+    `Expected version ${headerVersion} of vault.json, got version ${JSON.stringify(version)}: this version of Tollgate does not open it. ${action}`,
+    { action },
+  )
 }
 
 /**
  * What the wrapped master key belongs to. The parameters are part of what its tag covers: a header that asks for less work
  * opens nothing.
  */
-export function associatedOf({ version, vaultId, createdAt, files, kdf, salt }: OpenHeader): Buffer {
+export function associatedOf({ vaultId, createdAt, files, kdf, salt }: OpenHeader): Buffer {
   return lengthPrefixed(
     format,
-    String(version),
+    String(headerVersion),
     vaultId,
     createdAt,
     `argon2id m=${kdf.memoryKiB} t=${kdf.passes} p=${kdf.lanes}`,

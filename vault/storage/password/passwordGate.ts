@@ -37,11 +37,6 @@ export class PasswordGate {
     return this.#header
   }
 
-  /** Takes a header over that is on disk already. */
-  take(header: VaultHeader): void {
-    this.#header = header
-  }
-
   /** Milliseconds until a password is looked at; 0 when at once. */
   waitMs(door: Door): number {
     return this.#throttle.waitMs(door)

@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto'
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
@@ -109,23 +108,6 @@ t.test('wrong passwords at one door do not count at the other, and both survive 
   throttle.succeed('socket')
   const again = new Throttle(file, clock)
   t.strictSame([again.waitMs('page'), again.waitMs('socket')], [1_000, 0])
-})
-
-t.test('a file of one count, from before there were two doors, holds for both', async (t) => {
-  const file = join(t.testdir(), 'attempts.json')
-  const clock = new ManualClock()
-  const now = clock.now()
-  const checksum = createHash('sha256').update(`2 ${now}`).digest('hex')
-  writeFileSync(file, `${JSON.stringify({ failures: 2, notedAtMs: now, checksum })}\n`)
-  const throttle = new Throttle(file, clock)
-  t.strictSame([throttle.waitMs('page'), throttle.waitMs('socket')], [2_000, 2_000])
-  clock.pass(2_000)
-  throttle.begin('page')
-  throttle.succeed('page')
-  const again = new Throttle(file, clock)
-  t.strictSame([again.waitMs('page'), again.waitMs('socket')], [0, 0])
-  again.begin('socket')
-  t.equal(again.waitMs('socket'), 4_000)
 })
 
 t.test('a changed or missing file waits the longest, also after the next restart', async (t) => {

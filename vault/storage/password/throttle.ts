@@ -91,11 +91,7 @@ export class Throttle {
   #read(): AttemptsByDoor {
     try {
       const bytes = readFileSync(this.#file)
-      const read = JSON.parse(bytes.toString('utf8'))
-      // Before there were two doors, one count stood for both.
-      const all = everywhere(plain(read))
-      if (encodeOne(all.socket).equals(bytes)) return all
-      const { socket, page } = read
+      const { socket, page } = JSON.parse(bytes.toString('utf8'))
       const attempts = { socket: plain(socket), page: plain(page) }
       if (encode(attempts).equals(bytes)) return attempts
     } catch {
@@ -119,14 +115,6 @@ const plain = ({ failures, notedAtMs }: Attempts): Attempts => ({ failures, note
 
 function encode(all: AttemptsByDoor): Buffer {
   const text = doors.map((door) => `${door} ${all[door].failures} ${all[door].notedAtMs}`).join(' ')
-  return sealed({ socket: plain(all.socket), page: plain(all.page) }, text)
-}
-
-function encodeOne({ failures, notedAtMs }: Attempts): Buffer {
-  return sealed({ failures, notedAtMs }, `${failures} ${notedAtMs}`)
-}
-
-function sealed(fields: object, text: string): Buffer {
   const checksum = createHash('sha256').update(text).digest('hex')
-  return Buffer.from(`${JSON.stringify({ ...fields, checksum })}\n`)
+  return Buffer.from(`${JSON.stringify({ socket: plain(all.socket), page: plain(all.page), checksum })}\n`)
 }

@@ -10,7 +10,7 @@ export interface RecordName {
 }
 
 /** Of what a sealed record begins with: its data key, wrapped. */
-export const wrappedBytes = keyBytes + sealOverheadBytes
+const wrappedBytes = keyBytes + sealOverheadBytes
 
 /**
  * Envelope encryption: the value under a data key of this record and version alone, the data key under the master key.
@@ -34,22 +34,6 @@ export function openRecord(masterKey: Uint8Array, name: RecordName, sealed: Uint
   if (dataKey === undefined) return undefined
   try {
     return unseal(dataKey, sealed.subarray(wrappedBytes), associated('value', name))
-  } finally {
-    dataKey.fill(0)
-  }
-}
-
-/** The same sealed record with its data key under another key: the value itself is not opened. Undefined as above. */
-export function rewrapRecord(
-  from: Uint8Array,
-  to: Uint8Array,
-  name: RecordName,
-  sealed: Uint8Array,
-): Buffer | undefined {
-  const dataKey = unseal(from, sealed.subarray(0, wrappedBytes), associated('key', name))
-  if (dataKey === undefined) return undefined
-  try {
-    return Buffer.concat([seal(to, dataKey, associated('key', name)), sealed.subarray(wrappedBytes)])
   } finally {
     dataKey.fill(0)
   }

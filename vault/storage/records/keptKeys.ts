@@ -40,10 +40,10 @@ export class KeptKeys {
     this.keyring.load(saved)
     // A new seed that was taken in just before the process ended: its addresses are not known yet.
     if (saved !== undefined && saved.seedVersion !== this.#seedVersion) await this.#deriveAgain()
-    await this.keyring.derive('evm', 0)
-    await this.keyring.derive('solana', 0)
-    // Never by itself in a vault that is older: its owner knows the addresses, and money for play lies there.
-    if (saved === undefined) await this.keyring.separateTests()
+    for (const isTest of [false, true]) {
+      await this.keyring.derive('evm', 0, isTest)
+      await this.keyring.derive('solana', 0, isTest)
+    }
   }
 
   async exportMnemonic(proof: Proof): Promise<string> {

@@ -103,38 +103,7 @@ export class RecordStore implements Records {
   }
 
   async put(collection: StoredCollection, id: string, value: Uint8Array | string, options: PutOptions = {}) {
-    return this.#put(this.#use(), collection, id, value, options)
-  }
-
-  putJson(collection: StoredCollection, id: string, value: unknown, options: PutOptions = {}) {
-    return this.put(collection, id, JSON.stringify(value), options)
-  }
-
-  /** The file of the records while it is open. */
-  get log(): SealedLog | undefined {
-    return this.#opened?.log
-  }
-
-  /** Writes a note of the vault's own, also while it is being locked; nothing when the store is closed. */
-  async note(id: string, value: unknown): Promise<void> {
-    if (this.#opened !== undefined) await this.#put(this.#opened, 'key', id, JSON.stringify(value), {})
-  }
-
-  async delete(collection: StoredCollection, id: string): Promise<boolean> {
-    const { log } = this.#use()
-    const scope = scopeOf(collection, id)
-    if (!this.#records.delete(scope)) return false
-    await log.appendAndCompact(encodeDelete(scope))
-    return true
-  }
-
-  async #put(
-    { recordKey, vaultId, log }: Opened,
-    collection: StoredCollection,
-    id: string,
-    value: Uint8Array | string,
-    options: PutOptions,
-  ) {
+    const { recordKey, vaultId, log } = this.#use()
     const scope = scopeOf(collection, id)
     const plain = typeof value === 'string' ? Buffer.from(value, 'utf8') : value
     if (plain.length > LARGEST_VALUE_BYTES) {
@@ -157,6 +126,23 @@ export class RecordStore implements Records {
     this.#records.set(scope, record)
     await log.append(encodePut(scope, record))
     return { ...infoOf(collection, id, record), created: before === 0 }
+  }
+
+  putJson(collection: StoredCollection, id: string, value: unknown, options: PutOptions = {}) {
+    return this.put(collection, id, JSON.stringify(value), options)
+  }
+
+  /** The file of the records while it is open. */
+  get log(): SealedLog | undefined {
+    return this.#opened?.log
+  }
+
+  async delete(collection: StoredCollection, id: string): Promise<boolean> {
+    const { log } = this.#use()
+    const scope = scopeOf(collection, id)
+    if (!this.#records.delete(scope)) return false
+    await log.appendAndCompact(encodeDelete(scope))
+    return true
   }
 
   /** A record of keys as it is sealed; undefined when there is none. */
