@@ -33,7 +33,7 @@ interface Refused {
   readonly script?: (settler: ScriptedSettler) => void
   /** What was sent for it. */
   readonly transaction?: string
-  /** The payment says of itself that it is for another network or asset: nobody is named as its payer. */
+  /** The payment names another network or asset, so its refusal names no payer. */
   readonly isForeign?: true
 }
 

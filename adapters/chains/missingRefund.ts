@@ -8,8 +8,8 @@ export interface NodeAnswer {
 }
 
 /**
- * The verdict on a refund that one node does not know, after each node was asked: one that has it is right, and the others
- * may be behind. A node that does not answer says nothing.
+ * Asks each node about a refund that the first node does not have, and gives the verdict. A node that has the refund is right,
+ * because the others may be behind. A node that fails to answer does not count.
  */
 export async function missingRefund<Node>(
   nodes: readonly Node[],

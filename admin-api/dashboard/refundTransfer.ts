@@ -26,7 +26,12 @@ export async function refundTransferOf(api: Api, purchase: Purchase) {
   const { network, asset, from, to, amountAtomic } = transferBackOf(purchase, payment, '')
   const known = api.assets.find((one) => one.network === network && one.address === asset)
   return {
-    ...{ chain: chainNameOf(network), network, asset, from, to, amountAtomic: String(amountAtomic) },
+    chain: chainNameOf(network),
+    network,
+    asset,
+    from,
+    to,
+    amountAtomic: String(amountAtomic),
     decimals: purchase.decimals,
     tokenProgram: known?.program ?? 'token',
   }

@@ -25,7 +25,7 @@ type PayingApi = Pick<Api, 'payments' | 'sessions' | 'links' | 'clock'>
 export type Paid = Pick<PaymentIdentity, 'network' | 'payer' | 'amountAtomic'> & {
   readonly transaction: string
   readonly purchaseId: string
-  /** By this very request; whoever repeats a payment may have read it on chain. */
+  /** By this very request. A caller who repeats a payment may have read it on chain. */
   readonly isOwn: boolean
 }
 

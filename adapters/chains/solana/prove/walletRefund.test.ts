@@ -32,7 +32,11 @@ async function sold(t: Test, asset: Asset) {
     )
   }
   return {
-    ...{ chain, cast, seller, buyer, build },
+    chain,
+    cast,
+    seller,
+    buyer,
+    build,
     /** As a wallet does: signed, and simulated by its node before it is sent. */
     async send(unsigned: Uint8Array, key: Keypair = cast.seller): Promise<string> {
       const transaction = VersionedTransaction.deserialize(unsigned)
@@ -42,8 +46,13 @@ async function sold(t: Test, asset: Asset) {
     },
     prove: (transaction: string) =>
       proofs.prove({
-        ...{ network, asset: asset.address, from: seller, to: buyer, amountAtomic: price },
-        ...{ transaction, saleTransaction: outcome.transaction! },
+        network,
+        asset: asset.address,
+        from: seller,
+        to: buyer,
+        amountAtomic: price,
+        transaction,
+        saleTransaction: outcome.transaction!,
       }),
     balances: () =>
       [seller, buyer].map((owner) => chain.balanceToken(asset.address, owner)) as [bigint, bigint],
