@@ -2,9 +2,11 @@ import { x402Client, x402HTTPClient } from '@x402/core/client'
 import { decodePaymentRequiredHeader, decodePaymentResponseHeader } from '@x402/core/http'
 import { wrapFetchWithPayment } from '@x402/fetch'
 import t from 'tap'
+import type { PaymentRecord } from '../core/domain/payment.ts'
 import { evmPaymentKey, evmPaymentKeyPrefix } from '../core/domain/payment.ts'
 import { TollgateError } from '../core/errors/error.ts'
 import { encodeHeader } from '../core/x402/header.ts'
+import { presentPayment } from '../core/x402/presentPayment.ts'
 import { shortPlugins, startPaid } from './helpers/paid.ts'
 import { pluginOf } from './helpers/plugins.ts'
 import { until } from './helpers/rawHttp.ts'
@@ -400,4 +402,23 @@ t.test('@x402/fetch signs once, and hands its caller the refusal, which it can s
   const headers = client.encodePaymentSignatureHeader(await client.createPaymentPayload(offer))
   t.equal((await fetch(link.url, { headers })).status, 200, 'the fresh offer can be paid')
   t.strictSame(settler.transfers, ['n1'])
+})
+
+t.test('a payment of version 1 that was claimed is found after version 1 was switched off', async (t) => {
+  const nonce = `0x${'11'.repeat(32)}`
+  const payload = { signature: '0x01', authorization: { from: payer, nonce } }
+  const header = encodeHeader({ x402Version: 1, scheme: 'exact', network: 'base-sepolia', payload })
+  const record = { payload: JSON.stringify({ payload }), scheme: 'exact', amountAtomic: 100_000n }
+  const taken = (found?: object) => ({
+    offers: [],
+    payments: { find: async () => found as PaymentRecord | undefined },
+    acceptV1: false,
+    publicUrl: 'http://gateway.test',
+    host: () => undefined,
+  })
+  t.match(await presentPayment(header, 1, taken(record)), {
+    identity: record,
+    unclaimable: { reason: 'invalid_x402_version' },
+  })
+  await t.rejects(presentPayment(header, 1, taken()) as Promise<unknown>, { code: 'invalid_payment' })
 })
