@@ -1,5 +1,43 @@
 /** What may import what; checked in the test run (test/architecture/architecture.test.ts). */
-const test = '(\\.(test|test-d|fixture|contract)\\.ts$|/test/|/testing/)'
+const test = '(\\.(test|test-d|contract)\\.ts$|^test/)'
+/**
+ * The rooms of a folder, lowest layer first. A room imports only rooms of lower layers, so no two rooms import each other,
+ * directly or through others. A new room gets its place here.
+ */
+const layersOf = {
+  core: [
+    ['errors', 'text', 'evm', 'solana'],
+    ['domain'],
+    ['x402'],
+    ['ports'],
+    ['http', 'rpc', 'jobs'],
+    ['payments', 'health', 'figures', 'pricing'],
+    ['offers'],
+    ['channels'],
+    ['plugin'],
+    ['config'],
+    ['kernel'],
+  ],
+  vault: [
+    ['errors', 'ports', 'channel'],
+    ['disk', 'keys', 'agents', 'secrets', 'effects', 'relay'],
+    ['signer', 'audit', 'budget', 'approvals', 'policy', 'config', 'plugins', 'remote'],
+    ['storage', 'requests', 'sandbox', 'loopback'],
+    ['host', 'proxy'],
+    ['operations'],
+    ['http'],
+    ['mcp', 'page'],
+  ],
+  'admin-api': [
+    ['http'],
+    ['sellers', 'purchases'],
+    ['webhooks'],
+    ['links'],
+    ['market'],
+    ['payments'],
+    ['operator', 'mcp'],
+  ],
+}
 const product = '^(core|gateway|plugins|admin-api|vault|adapters|buyer|localnet|cli|web)/'
 
 module.exports = {
@@ -31,7 +69,7 @@ module.exports = {
       comment:
         "A link's program runs behind any door; node's requests and responses stay behind the gateway's.",
       severity: 'error',
-      from: { path: '^(core/(plugin|kernel|payments|x402|domain|ports)|plugins)/', pathNot: test },
+      from: { path: '^(core/(plugin|kernel|payments|offers|x402|domain|ports)|plugins)/', pathNot: test },
       to: { path: '^(node:)?https?$' },
     },
     {
@@ -46,8 +84,54 @@ module.exports = {
       comment:
         'A process that holds keys is read from end to end: what it is given from outside, cli hands it.',
       severity: 'error',
-      from: { path: '^vault/', pathNot: test },
+      from: { path: '^vault/', pathNot: ['^vault/page/app/', test] },
       to: { path: product, pathNot: ['^vault/', '^core/'] },
+    },
+    ...Object.entries(layersOf).flatMap(([folder, layers]) =>
+      layers.map((rooms, layer) => ({
+        name: `${folder}-rooms-stand-on-lower-ones`,
+        comment: 'The ground is read without what stands on it.',
+        severity: 'error',
+        from: { path: `^${folder}/(${rooms.join('|')})/`, pathNot: test },
+        to: {
+          path: `^${folder}/[^/]+/`,
+          pathNot: `^${folder}/(${['$1', ...layers.slice(0, layer).flat()].join('|')})/`,
+        },
+      })),
+    ),
+    {
+      name: 'vault-reads-the-bundle-of-its-page',
+      comment:
+        'The process that holds keys never runs what browsers run: it serves files that were built before.',
+      severity: 'error',
+      from: { path: product, pathNot: ['^vault/page/app/', test] },
+      to: { path: '^vault/page/app/' },
+    },
+    {
+      name: 'vault-page-imports-the-kit',
+      comment: 'Views of its own, made of the components and the shell that every page has.',
+      severity: 'error',
+      from: { path: '^vault/page/app/', pathNot: test },
+      to: {
+        path: product,
+        pathNot: [
+          '^vault/',
+          '^core/(domain|text)/',
+          '^web/(components|shell|island|types)/',
+          '^web/html\\.ts$',
+        ],
+      },
+    },
+    {
+      name: 'vault-page-runs-nothing-of-the-vault',
+      comment: 'Of the vault it has types, and the one parser of grants.',
+      severity: 'error',
+      from: { path: '^vault/page/app/', pathNot: test },
+      to: {
+        path: '^vault/',
+        pathNot: ['^vault/page/app/', '^vault/agents/grant\\.ts$'],
+        dependencyTypesNot: ['type-only'],
+      },
     },
     {
       name: 'vault-plugin-imports-effects-and-itself',
@@ -62,23 +146,22 @@ module.exports = {
       comment: 'It carries sealed bytes between strangers, and is run by one.',
       severity: 'error',
       from: { path: '^vault/relay/', pathNot: test },
-      to: { path: product, pathNot: ['^vault/relay/', '^vault/remote/channel/', '^core/'] },
+      to: { path: product, pathNot: ['^vault/relay/', '^vault/channel/', '^core/'] },
     },
     {
       name: 'proxy-imports-the-agents-end-and-itself',
       comment:
         "It stands on the agent's machine: of the vault it has the wire, and what one HTTP call needs.",
       severity: 'error',
-      from: { path: '^vault/proxy/', pathNot: test },
+      from: { path: '^vault/(proxy|loopback)/', pathNot: test },
       to: {
         path: product,
         pathNot: [
-          '^vault/proxy/',
+          '^vault/(proxy|loopback)/',
           '^vault/errors/',
-          '^vault/http/incoming\\.ts$',
           '^vault/relay/frames\\.ts$',
-          '^vault/remote/channel/',
-          '^vault/remote/(allowedRoutes|pairToken|relayLink|relayUrl|remoteRequest|sessions)\\.ts$',
+          '^vault/channel/',
+          '^vault/remote/(pairToken|relayLink|remoteRequest|sessions)\\.ts$',
           '^core/',
         ],
       },
@@ -87,7 +170,7 @@ module.exports = {
       name: 'relay-and-proxy-reach-no-keys',
       comment: 'Not over others either.',
       severity: 'error',
-      from: { path: '^vault/(relay|proxy)/', pathNot: test },
+      from: { path: '^vault/(relay|proxy|loopback)/', pathNot: test },
       to: { path: '^vault/(host|keys|policy|secrets|signer|storage)/', reachable: true },
     },
     {
@@ -128,13 +211,13 @@ module.exports = {
       name: 'web-has-no-node-modules-in-browsers',
       comment: 'Only what renders and what builds runs in Node.',
       severity: 'error',
-      from: { path: '^web/', pathNot: ['^web/(render/|build\\.ts$)', test] },
+      from: { path: '^(web|vault/page/app)/', pathNot: ['^web/(render/|docs/build/|build\\.ts$)', test] },
       to: { dependencyTypes: ['core'] },
     },
     {
-      name: 'pages-are-for-the-admin-api',
+      name: 'pages-are-for-the-admin-api-and-the-vaults-browser',
       severity: 'error',
-      from: { path: product, pathNot: ['^(admin-api|web)/', test] },
+      from: { path: product, pathNot: ['^(admin-api|web|vault/page/app)/', test] },
       to: { path: '^web/' },
     },
     {
@@ -146,8 +229,9 @@ module.exports = {
     },
     {
       name: 'database-drivers-in-adapters',
+      comment: 'The vault has one file of its own, and imports no adapter.',
       severity: 'error',
-      from: { path: product, pathNot: ['^adapters/', test] },
+      from: { path: product, pathNot: ['^adapters/', '^vault/disk/', test] },
       to: { path: '^(node:sqlite|sqlite$)|node_modules/(pg|ioredis|kysely)/' },
     },
     {
@@ -160,7 +244,7 @@ module.exports = {
           '^buyer/chains/',
           '^localnet/',
           '^vault/plugins/chain-',
-          '^vault/signer/secp256k1\\.ts$',
+          '^vault/keys/curves\\.ts$',
           '^web/wallets/',
           test,
         ],
@@ -170,7 +254,7 @@ module.exports = {
     {
       name: 'byte-forwarders-where-bytes-are-forwarded',
       severity: 'error',
-      from: { path: product, pathNot: ['^adapters/egress/', '^gateway/handOver\\.ts$', test] },
+      from: { path: product, pathNot: ['^adapters/egress/', '^gateway/adminForwarder\\.ts$', test] },
       to: { path: 'node_modules/(undici|http-proxy-3)/' },
     },
     {

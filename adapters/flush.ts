@@ -1,6 +1,6 @@
 import { closeSync, fsyncSync, openSync } from 'node:fs'
 
-/** Waits until a file, or the names in a folder, are on the disk: what a power cut must not take back. */
+/** Waits until a file, or a folder's entries, are on disk and survive a power failure. */
 export function flush(path: string): void {
   const opened = openSync(path, 'r')
   try {

@@ -1,9 +1,13 @@
+import type { FastifyInstance } from 'fastify'
 import type { Asset } from '../core/domain/asset.ts'
 import type { Payout, ServedLink } from '../core/domain/link.ts'
 import type { NetworkId } from '../core/domain/network.ts'
-import type { LinkProgram, ProgramEntry } from '../core/kernel/linkProgram.ts'
-import type { Transfers } from '../core/payments/bookTransfer.ts'
+import type { Job } from '../core/jobs/job.ts'
+import type { LinkPipeline, PipelineEntry } from '../core/kernel/linkPipeline.ts'
+import type { Offer, Priced } from '../core/offers/offers.ts'
 import type { Payments } from '../core/payments/payments.ts'
+import type { PurchaseNotes } from '../core/payments/purchase.ts'
+import type { Transfers } from '../core/payments/transfers.ts'
 import type { ProcessCalls } from '../core/ports/callCounts.ts'
 import type { Payers } from '../core/ports/chains/payers.ts'
 import type { RefundProofs } from '../core/ports/chains/refundProofs.ts'
@@ -16,181 +20,188 @@ import type { Egress } from '../core/ports/egress.ts'
 import type { LinkCalls } from '../core/ports/linkCalls.ts'
 import type { Log } from '../core/ports/log.ts'
 import type { Metrics } from '../core/ports/metrics.ts'
+import type { ReceiptSigner } from '../core/ports/receiptSigner.ts'
 import type { Sealer } from '../core/ports/sealer.ts'
-import type { Books } from '../core/ports/store/books.ts'
 import type { BrowserSessions } from '../core/ports/store/browserSessions.ts'
 import type { Change, Changes } from '../core/ports/store/changes.ts'
 import type { Discovery } from '../core/ports/store/discovery.ts'
 import type { Fees } from '../core/ports/store/fees.ts'
-import type { Figures } from '../core/ports/store/figures.ts'
 import type { HealthChecks } from '../core/ports/store/healthChecks.ts'
+import type { Images } from '../core/ports/store/images.ts'
 import type { LeaseHolder } from '../core/ports/store/leases.ts'
+import type { Ledger } from '../core/ports/store/ledger.ts'
 import type { Links } from '../core/ports/store/links.ts'
-import type { Oversight } from '../core/ports/store/oversight.ts'
-import type { Pictures } from '../core/ports/store/pictures.ts'
+import type { OperatorView } from '../core/ports/store/operatorView.ts'
 import type { Purchases } from '../core/ports/store/purchases.ts'
 import type { Reviews } from '../core/ports/store/reviews.ts'
 import type { Sessions } from '../core/ports/store/sessions.ts'
+import type { Stats } from '../core/ports/store/stats.ts'
 import type { ApiKeys, SignInNonces, Stores } from '../core/ports/store/stores.ts'
 import type { Webhooks } from '../core/ports/store/webhooks.ts'
-import type { Offer, Priced } from '../core/x402/offers.ts'
 import type { PaymentRequirements } from '../core/x402/types.ts'
-import { createKeyRing, type KeyRing } from './auth/keyRing.ts'
-import { createSignedInBrowsers, type SignedInBrowsers } from './auth/signedInBrowsers.ts'
-import { createNameCheck } from './stores/username.ts'
+import { createSignedInBrowsers, type SignedInBrowsers } from './http/browserSessions.ts'
+import { createKeyRing, type KeyRing } from './sellers/apiKey.ts'
+import { createNameCheck } from './sellers/username.ts'
 
-/** Who settles on a network, and how it stands; one for each key. */
+/** The state of one settlement key, or of a facilitator. A network has one report per key. */
 export interface SettlingReport {
   readonly network: NetworkId
-  /** As in the attempts that it makes: `evm:eip155:84532:0xabc…`, `svm:…`, or a facilitator's URL. */
+  /** The settler's name in its attempts. It is `evm:eip155:84532:0xabc…`, `svm:…`, or a facilitator's URL. */
   readonly settler: string
-  /** Null where somebody else's facilitator settles. */
-  readonly key: Look<SettlingKey> | null
-  /** Stored attempts of which nobody knows yet what became of them. */
+  /** Null if an external facilitator settles. */
+  readonly key: LastReading<SettlingKey> | null
+  /** Number of stored attempts whose outcome is not known yet. */
   readonly openAttempts: number
-  /** Of the whole network, in the smallest unit of its coin, today and in the last seven days (UTC). */
+  /** Gas costs of the whole network, today and over the last seven days (UTC), in the smallest unit of the network's coin. */
   readonly gas: { readonly today: bigint; readonly week: bigint }
-  /** Who may sign, where that is one process at a time; `any` where it is not. */
-  readonly lease: LeaseHolder | 'nobody' | 'any'
+  /** The process that may sign, if only one may at a time. `any` if every process may sign. Otherwise no process may sign. */
+  readonly lease: LeaseHolder | 'free' | 'any'
 }
 
-/** What was found, and what keeps it from being found now. */
-export interface Look<T> {
-  /** As it was last found, and when; undefined while it never was. */
+/** The last successful reading of a value, and the reason if the value cannot be read now. */
+export interface LastReading<T> {
+  /** The value of the last reading. Undefined if no reading has succeeded, and so is `atMs`. */
   readonly value: T | undefined
   readonly atMs: number | undefined
-  /** In words; undefined while all is well. */
+  /** A sentence for the operator. Undefined while readings succeed. */
   readonly fault: string | undefined
 }
 
-/** What the operator's page stands on. */
+/** Dependencies of the operator's page. */
 export interface OperatorDeps {
-  /** What the operator signs in with; at least 32 characters. */
+  /** The operator's sign-in token, at least 32 characters. */
   readonly token: string
-  readonly books: Pick<Books, 'list' | 'parked'>
-  readonly oversight: Oversight
-  /** What keeps the service from working, as {@link AdminApiDeps.ready} has it; answers soon, whichever node is away. */
+  readonly ledger: Pick<Ledger, 'list' | 'parked'>
+  readonly operatorView: OperatorView
+  /**
+   * The problems that keep the service from working, as in {@link AdminApiDeps.ready}. Responds promptly even while a node is down.
+   */
   problems(): Promise<readonly string[]>
-  /** How each network that the configuration names does. Answers soon, and so does what follows. */
+  /** The state of each network in the configuration. This function and those below respond promptly. */
   networks(): Promise<readonly { network: string; isOpen: boolean; problems: readonly string[] }[]>
   /** The effective configuration without its secrets. */
   readonly config: object
-  /** Who settles on each network that is open. */
+  /** The settlers of each open network. */
   settling(): Promise<readonly SettlingReport[]>
-  /** What became of the calls of each process, asked now. */
+  /** The call counts of each process. Each call requests them again. */
   callCounts(): Promise<readonly ProcessCalls[]>
-  /** What runs for a link, and by which entries of the configuration. @throws `NOT_READY` while the gateway starts */
-  programOf(link: ServedLink): LinkProgram & { readonly entries: readonly ProgramEntry[] }
+  /** The pipeline of a link, and the configuration entries that it comes from. @throws `NOT_READY` while the gateway starts */
+  pipelineOf(link: ServedLink): LinkPipeline & { readonly entries: readonly PipelineEntry[] }
 }
 
-/** Everything the admin API stands on. It reads no file, no environment and no clock of its own. */
+/** All dependencies of the admin API. The API itself reads no file, environment variable or clock. */
 export interface AdminApiDeps {
   readonly stores: Stores
-  readonly pictures: Pictures
+  readonly images: Images
   readonly keys: ApiKeys
   readonly nonces: SignInNonces
   readonly browserSessions: BrowserSessions
   readonly links: Links
   readonly purchases: Purchases
   readonly fees: Fees
-  readonly figures: Figures
+  readonly stats: Stats
   readonly healthChecks: HealthChecks
   readonly reviews: Reviews
   readonly discovery: Discovery
   readonly webhooks: Webhooks
   readonly sessions: Sessions
   readonly payments: Payments
+  /** The ids that paid responses contain. */
+  readonly notes: PurchaseNotes
   readonly refundProofs: RefundProofs
-  /** Books what pays a session without x402. */
+  /** Records transfers that pay a session without x402. */
   readonly transfers: Transfers
   readonly transferProofs: TransferProofs
   readonly payers: Payers
   readonly walletProofs: WalletProofs
   readonly egress: Egress
   readonly sealer: Sealer
+  readonly receiptSigner: ReceiptSigner
   readonly counters: Counters
   readonly changes: Changes
-  /** Calls links through their own programs, for tools. */
+  /** Runs calls of links through their own pipelines, for MCP tools. */
   readonly linkCalls: LinkCalls
   readonly clock: Clock
   readonly log: Log
   readonly metrics: Pick<Metrics, 'source'>
-  /** Base URL that everybody sees, with or without a trailing slash; addresses in answers come from it, never from a request. */
+  /** The public base URL, with or without a trailing slash. Responses build addresses from this URL and never from a request. */
   readonly publicUrl: string
   /** Shown on pages and in the OpenAPI document. */
   readonly serviceName: string
-  /** The operator's wallets, where stores pay their fees; null where none is named. */
+  /** The operator's wallets, to which stores pay their fees. Null if none is configured. */
   readonly feesPayTo: Payout
-  /** What links can be paid in; their networks decide which payout wallets a paid link needs. */
+  /** The tokens that links accept. Their networks decide which payout wallets a paid link needs. */
   readonly assets: readonly Asset[]
   /**
-   * What keeps wallets from being paid, in words for their seller: a Solana wallet without an account of the token, or a
-   * price that is too low for a network.
+   * Sentences for a seller about why their wallets cannot be paid. For example, a Solana wallet has no token account, or a price is
+   * below the minimum of a network.
    */
-  payoutFaults(payout: Payout, price?: string): Promise<string[]>
-  /** The ways to pay a price, as the 402 of a link offers them; none for a free one. */
-  termsOf(link: Pick<ServedLink, 'price' | 'payout'>): readonly PaymentRequirements[]
-  /** The ways to pay a price, with who settles each; the closed ones stand behind the open ones. */
+  payoutFaults(payout: Payout, sold?: Pick<Priced, 'price' | 'pricing'>): Promise<string[]>
+  /** The payment methods for a price, as the link's 402 offers them. Empty for a free link. */
+  termsOf(link: Priced): readonly PaymentRequirements[]
+  /** The payment methods for a price, each with its settler. Methods that are closed now come last. */
   offersOf(sold: Priced): readonly Offer[]
   /**
-   * What keeps the service from working, in words for the operator; empty when all is well.
-   * @throws `NOT_READY` once this process was told to stop, which its load balancer may read too
+   * Sentences for the operator about problems that keep the service from working. Empty if everything works.
+   * @throws `NOT_READY` while this process starts and after it begins to stop; load balancers may read this too
    */
   ready(): Promise<readonly string[]>
-  /** Left out where nobody signs in as the operator. */
+  /** Absent if no operator can sign in. */
   readonly operator?: OperatorDeps
   readonly options?: AdminApiOptions
 }
 
-export interface AdminApiOptions {
+interface AdminApiOptions {
   /**
-   * Hops whose `X-Forwarded-For` is believed: addresses, ranges or `loopback`. Default: `loopback`, where the gateway is.
-   * Never `true` on a public listener: everybody could then choose the address that is counted.
+   * Proxies whose `X-Forwarded-For` is trusted, as addresses, ranges or `loopback`. Default `loopback`, where the gateway runs.
+   * Never use `true` on a public listener, because every client could then choose the address that its requests count against.
    */
   readonly trustProxy?: boolean | string | string[]
   readonly limits?: Partial<AdminLimits>
-  /** Longest a health check may take, in ms. Default: 5,000, so that saving a link stays below 10 s. */
+  /** Maximum duration of a health check, in ms. Default 5,000, because saving a link must take less than 10 s. */
   readonly probeTimeoutMs?: number
-  /** Active keys of one store. Default: 5 (marketplace interface, section 8). */
+  /** Maximum number of active keys of one store. Default: 5 (marketplace interface, section 8). */
   readonly maxActiveKeys?: number
-  /** Words and brands that no seller may take for a username, beside the service's own addresses. Default: none. */
+  /** Words and brands that sellers cannot use as usernames, in addition to the service's own addresses. Default: none. */
   readonly reservedUsernames?: readonly string[]
-  /** Renames of one store within 24 hours. Default: 2. */
+  /** Maximum number of renames of one store within 24 hours. Default: 2. */
   readonly maxRenamesPerDay?: number
-  /** Whether `Strict-Transport-Security` speaks for the subdomains of the public address too. Default: false. */
+  /** Whether `Strict-Transport-Security` also covers the subdomains of the public address. Default: false. */
   readonly hstsIncludeSubDomains?: boolean
-  /** Active links of one store. Default: 1,000. */
+  /** Maximum number of active links of one store. Default: 1,000. */
   readonly maxLinksPerStore?: number
-  /** Open payment sessions of one store. Default: 10,000. */
+  /** Maximum number of open payment sessions of one store. Default: 10,000. */
   readonly maxOpenSessionsPerStore?: number
   /**
-   * Who may read `/metrics` and the reasons in `/readyz`: `direct` means requests that came without `X-Forwarded-For`,
-   * that is not through the gateway. Default: `direct`.
+   * Which requests may read `/metrics` and the reasons in `/readyz`. `direct` means requests without `X-Forwarded-For`, because
+   * these did not come through the gateway. Default `direct`.
    */
   readonly operatorAccess?: 'direct' | 'anyone'
 }
 
-/** Requests per key, or per client address where there is none (marketplace interface, section 8). */
+/**
+ * Maximum number of requests per time and key (marketplace interface, section 8). Requests without a key count per client address.
+ */
 export interface AdminLimits {
   readonly keyPerMinute: number
   readonly keyPerHour: number
-  /** Of all signed-in browsers of one store. */
+  /** Per store. All of the store's signed-in browsers share the limit. */
   readonly dashboardPerMinute: number
-  /** Keys that one store makes: each brings limits of its own. */
+  /** Keys that a store may create. The limit is needed because each key has limits of its own. */
   readonly newKeysPerHour: number
   readonly noncePerMinute: number
-  /** Signed texts; one that is sent again within five minutes, as clients do that heard no answer, counts once. */
+  /** Signed texts per client. Clients send a text again after a timeout. Within five minutes, a repeated text counts once. */
   readonly signupPerHour: number
   readonly storePerMinute: number
   readonly discoverPerMinute: number
   readonly reviewsPerHour: number
-  /** Of one payment session, by its client secret. */
+  /** Per payment session, for requests with its client secret. */
   readonly sessionPollsPerMinute: number
-  /** Messages to `/mcp`; what their tools do has its own limits besides. */
+  /** Messages to `/mcp`. The routes that tools call have further limits of their own. */
   readonly mcpPerMinute: number
-  /** Payments of sessions that one client sends. */
+  /** Payments for payment sessions, per client. */
   readonly paymentAttemptsPerMinute: number
-  /** Requests with a key that is not one, before the answer turns from 401 to 429. */
+  /** Requests with an invalid key. Further ones get 429 instead of 401. */
   readonly badKeyPerMinute: number
 }
 
@@ -210,16 +221,16 @@ export const defaultLimits: AdminLimits = {
   badKeyPerMinute: 60,
 }
 
-/** The dependencies with every option settled; what routes are given. */
+/** The dependencies with every option filled in. Routes get this object. */
 export interface Api extends Omit<AdminApiDeps, 'options' | 'changes'> {
-  /** Tells caches what changed. Never throws: what was saved is saved. */
+  /** Notifies caches of a change. Never throws, because the change is already saved. */
   announce(change: Change): void
-  /** Hears of changes of links and stores, by whichever process. @returns a function that ends it */
+  /** Subscribes to changes of links and stores, by this or another process. @returns a function that unsubscribes */
   onChange(listener: (change: Change) => void): () => void
   readonly keyRing: KeyRing
-  /** Who is signed in to a store's dashboard. */
+  /** Browser sessions of sellers. */
   readonly sellers: SignedInBrowsers
-  /** Who is signed in as the operator. */
+  /** Browser sessions of the operator. */
   readonly operators: SignedInBrowsers
   readonly limits: AdminLimits
   readonly probeTimeoutMs: number
@@ -242,7 +253,7 @@ export function settleOptions(deps: AdminApiDeps): Api {
       try {
         changes.publish(change)
       } catch (err) {
-        deps.log.error({ err, change }, 'a cache could not be told of a change')
+        deps.log.error({ err, change }, 'a cache was not notified of a change')
       }
     },
     onChange: (listener) => changes.subscribe(listener),
@@ -258,4 +269,22 @@ export function settleOptions(deps: AdminApiDeps): Api {
     maxOpenSessionsPerStore: options.maxOpenSessionsPerStore ?? 10_000,
     operatorAccess: options.operatorAccess ?? 'direct',
   }
+}
+
+type AddRoutes = (app: FastifyInstance, api: Api) => void | Promise<void>
+
+/** Starts a background job of a feature once the API listens. */
+export type StartJob = (api: Api) => Pick<Job, 'stop'>
+
+/** One feature of the control plane. Its routes, rules and jobs are in a folder of their own. */
+export interface Feature {
+  /** Its heading in the API reference. */
+  readonly name: string
+  /** The text below the heading. Absent if the reference has no section for the feature. */
+  readonly about?: string
+  /** Public routes. */
+  readonly publicRoutes?: readonly AddRoutes[]
+  /** Routes that require an API key. `callerOf` returns the key's store. */
+  readonly storeRoutes?: readonly AddRoutes[]
+  readonly jobs?: readonly StartJob[]
 }

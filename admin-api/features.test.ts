@@ -1,28 +1,29 @@
 import { Ajv } from 'ajv'
 import type { FastifySchemaCompiler } from 'fastify'
 import t from 'tap'
-import { callerOf } from './auth/authenticate.ts'
-import type { Feature, Job } from './feature.ts'
+import { startJob } from '../core/jobs/job.ts'
+import { startAdmin } from '../test/helpers/admin-api/startAdmin.ts'
+import type { Feature, StartJob } from './deps.ts'
 import { features } from './features.ts'
-import { answers, exactly, text } from './schema/answers.ts'
-import { createValidators } from './schema/validators.ts'
-import { startAdmin } from './testing/startAdmin.ts'
+import { callerOf } from './http/callers.ts'
+import { exactly, field, respond } from './http/responses.ts'
+import { createValidators } from './http/validation.ts'
 
 const everywhere = { origin: 'https://other.example' }
 
 /** A feature as a newcomer would add it. */
-const weather = (...jobs: Job[]): Feature => ({
+const weather = (...jobs: StartJob[]): Feature => ({
   name: 'Weather',
   about: 'What it is like outside.',
   publicRoutes: [
     (app) => {
-      const schema = { response: answers({ 200: exactly({ it: text() }) }) }
+      const schema = { response: respond({ 200: exactly({ it: field.text() }) }) }
       app.get('/api/weather', { config: { anyOrigin: true }, schema }, async () => ({ it: 'rains' }))
     },
   ],
   storeRoutes: [
     (app) => {
-      const schema = { response: answers({ 200: exactly({ over: text() }) }, 401) }
+      const schema = { response: respond({ 200: exactly({ over: field.text() }) }, [401]) }
       app.get('/api/v1/weather', { schema }, async (request) => ({ over: callerOf(request).store.username }))
     },
   ],
@@ -101,11 +102,14 @@ t.test('every heading of the reference is one of the features, and the other way
 
 t.test('a job starts with the listener and has ended when the API is closed', async (t) => {
   const seen: string[] = []
-  const untilStopped: Job = async (api, stopped) => {
+  const untilStopped: StartJob = (api) => {
     seen.push(`started at ${api.publicUrl}`)
-    await new Promise((resolve) => stopped.addEventListener('abort', resolve))
-    await new Promise(setImmediate)
-    seen.push('ended')
+    return {
+      async stop() {
+        await new Promise(setImmediate)
+        seen.push('ended')
+      },
+    }
   }
   const f = await startAdmin(t, { features: [...features, weather(untilStopped)] })
   t.same(seen, [], 'not before it listens')
@@ -116,13 +120,22 @@ t.test('a job starts with the listener and has ended when the API is closed', as
 })
 
 t.test('a job that fails is logged and takes nobody with it', async (t) => {
-  const fails: Job = () => {
-    throw new Error('no clouds')
-  }
+  const fails: StartJob = ({ log }) =>
+    startJob({
+      name: 'count clouds',
+      everyMs: 60_000,
+      startsNow: true,
+      log,
+      run() {
+        throw new Error('no clouds')
+      },
+    })
   let runs = 0
-  const f = await startAdmin(t, { features: [...features, weather(fails, async () => void runs++)] })
+  const counts: StartJob = ({ log }) =>
+    startJob({ name: 'count runs', everyMs: 60_000, startsNow: true, log, run: () => void runs++ })
+  const f = await startAdmin(t, { features: [...features, weather(fails, counts)] })
   const { port } = await f.admin.listen({ host: '127.0.0.1', port: 0 })
   t.equal(runs, 1)
-  t.match(f.logged, [{ feature: 'Weather', err: { message: 'no clouds' } }])
+  t.match(f.logged, [{ job: 'count clouds', err: { message: 'no clouds' } }])
   t.equal((await fetch(`http://127.0.0.1:${port}/api/weather`)).status, 200)
 })

@@ -1,114 +1,124 @@
-import { nonceRoute } from './agent/nonceRoute.ts'
-import { signupRoute } from './agent/signupRoute.ts'
-import { avatarRoutes, pictureRoute } from './avatar/avatarRoutes.ts'
-import { cardRoutes } from './cards/cardRoutes.ts'
-import { buyRoute } from './checkout/buyRoute.ts'
-import { checkoutRoute } from './checkout/checkoutRoute.ts'
-import { payerRoute } from './checkout/payerRoute.ts'
-import { widgetRoute } from './checkout/widgetRoute.ts'
-import { dashboardPageRoute } from './dashboard/dashboardPageRoute.ts'
-import { overviewRoutes } from './dashboard/overviewRoutes.ts'
-import { sessionRoutes, signInRoutes } from './dashboard/sessionRoutes.ts'
-import { discoveryRoutes, recountJob } from './discovery/discoveryRoutes.ts'
-import { docsRoutes } from './docs/docsRoutes.ts'
-import type { Feature } from './feature.ts'
-import { feesRoute } from './fees/feesRoute.ts'
-import { invoiceRoutes } from './fees/invoiceRoutes.ts'
-import { statementPageRoute } from './fees/statementPageRoute.ts'
-import { keyRoutes } from './keys/keyRoutes.ts'
+import type { Feature } from './deps.ts'
+import { assetRoute } from './http/pages.ts'
 import { importRoute } from './links/import/importRoute.ts'
-import { linkHealthRoutes } from './links/linkHealthRoutes.ts'
+import { linkHealthRoutes } from './links/linkHealth.ts'
 import { linkRoutes } from './links/linkRoutes.ts'
+import { statsRoute, timeseriesRoute } from './links/stats.ts'
+import { cardRoutes } from './market/cards/cardRoutes.ts'
+import { discoveryRoutes, recountJob } from './market/discoveryRoutes.ts'
+import { docsRoutes } from './market/docsRoutes.ts'
+import { pageRoutes } from './market/pages.ts'
+import { reviewRoutes } from './market/reviewRoutes.ts'
+import { signerRoute } from './market/signerRoute.ts'
+import { storeHealthRoute, storeRoute } from './market/storeRoutes.ts'
 import { mcpRoutes } from './mcp/mcpRoutes.ts'
-import { operatorLiveRoute } from './operator/liveRoute.ts'
-import { operatorPageRoute } from './operator/operatorPageRoute.ts'
-import { operatorRoutes } from './operator/operatorRoutes.ts'
-import { operatorSessionRoutes } from './operator/operatorSession.ts'
-import { operatorProgramRoute } from './operator/programRoute.ts'
-import { operatorSettlingRoute } from './operator/settlingRoute.ts'
-import { operatorStatusRoutes } from './operator/statusRoute.ts'
+import { operatorLiveRoute } from './operator/liveCalls.ts'
+import { operatorPageRoute, operatorRoutes, operatorSessionRoutes } from './operator/operatorRoutes.ts'
+import { operatorPipelineRoute } from './operator/pipelineRoute.ts'
+import { operatorSettlingRoute, operatorStatusRoutes } from './operator/statusRoute.ts'
 import { operatorStoreRoutes } from './operator/storeRoutes.ts'
-import { assetRoute } from './pages/assetRoute.ts'
-import { pageRoutes } from './pages/pageRoutes.ts'
-import { profileRoutes } from './profile/profileRoutes.ts'
-import { purchaseRoutes } from './purchases/purchaseRoutes.ts'
-import { refundRoute } from './refunds/refundRoute.ts'
-import { reviewRoutes } from './reviews/reviewRoutes.ts'
-import { confirmRoute } from './sessions/confirmRoute.ts'
-import { expireSessions } from './sessions/expireSessions.ts'
-import { paymentOfBuyerRoutes, paymentRoutes } from './sessions/paymentRoutes.ts'
-import { payRoute } from './sessions/payRoute.ts'
-import { sessionEventsRoute } from './sessions/sessionEvents.ts'
-import { socialsRoute } from './socials/socialsRoute.ts'
-import { statsRoute } from './stats/statsRoute.ts'
-import { timeseriesRoute } from './stats/timeseriesRoute.ts'
-import { storeHealthRoute } from './stores/storeHealthRoute.ts'
-import { storeRoute } from './stores/storeRoute.ts'
+import { buyRoute, payerRoute } from './payments/buyRoutes.ts'
+import { checkoutRoute, widgetRoute } from './payments/checkoutRoutes.ts'
+import { confirmRoute } from './payments/confirmRoute.ts'
+import { feesRoute } from './payments/fees.ts'
+import { invoiceRoutes } from './payments/invoices.ts'
+import { expireSessions, paymentOfBuyerRoutes, paymentRoutes } from './payments/paymentRoutes.ts'
+import { payRoute } from './payments/payRoute.ts'
+import { sessionEventsRoute } from './payments/sessionEvents.ts'
+import { statementPageRoute } from './payments/statementPage.ts'
+import { paymentStepsRoute } from './purchases/paymentSteps.ts'
+import { purchaseRoutes, withdrawalRoutes } from './purchases/purchaseRoutes.ts'
+import { receiptRoute } from './purchases/receiptRoute.ts'
+import { refundRoute } from './purchases/refunds.ts'
+import { storedResponseRoute } from './purchases/storedResponse.ts'
+import { avatarRoutes, imageRoute } from './sellers/avatarRoutes.ts'
+import { attentionRoute, dashboardPageRoute } from './sellers/dashboard.ts'
+import { keyRoutes } from './sellers/keyRoutes.ts'
+import { profileRoutes } from './sellers/profileRoutes.ts'
+import { sessionRoutes, signInRoutes } from './sellers/signIn.ts'
+import { nonceRoute, signupRoute } from './sellers/signUp.ts'
+import { socialsRoute } from './sellers/socials.ts'
 import { deliverWebhooks } from './webhooks/deliverWebhooks.ts'
 import { deliveryRoutes } from './webhooks/deliveryRoutes.ts'
 import { webhookRoutes } from './webhooks/webhookRoutes.ts'
-import { withdrawalRoutes } from './withdrawals/withdrawalRoutes.ts'
 
-/** All that the control plane does, in the order of the API reference. A new feature is a folder and an entry here. */
+/** All features of the control plane, in the order of the API reference. A new feature is a folder and an entry here. */
 export const features: readonly Feature[] = [
-  { name: 'Agent', about: 'Sign up with a wallet.', publicRoutes: [nonceRoute, signupRoute] },
-  { name: 'Keys', about: 'API keys of the own store.', storeRoutes: [keyRoutes] },
+  { name: 'Agent', about: 'Sign up or sign in with a wallet.', publicRoutes: [nonceRoute, signupRoute] },
+  { name: 'Keys', about: 'The API keys of your store.', storeRoutes: [keyRoutes] },
   {
     name: 'Dashboard',
-    about: "What the service's own pages ask for a seller who signed in with a browser.",
+    about: 'Routes of the dashboard, for a seller who is signed in with a browser.',
     publicRoutes: [dashboardPageRoute, signInRoutes],
-    storeRoutes: [sessionRoutes, overviewRoutes],
+    storeRoutes: [sessionRoutes, attentionRoute, paymentStepsRoute],
   },
   {
     name: 'Profile',
-    about: 'The own store.',
+    about: 'The profile of your store.',
     storeRoutes: [profileRoutes, avatarRoutes, socialsRoute],
-    publicRoutes: [pictureRoute],
+    publicRoutes: [imageRoute],
   },
-  { name: 'Links', about: 'What the store sells.', storeRoutes: [linkRoutes, importRoute, linkHealthRoutes] },
+  {
+    name: 'Links',
+    about: 'The links that your store sells.',
+    storeRoutes: [linkRoutes, importRoute, linkHealthRoutes],
+  },
   {
     name: 'Payments',
-    about: 'Ask to be paid: sessions with a checkout.',
+    about: 'Payment sessions: payments of a fixed amount, with a checkout page.',
     publicRoutes: [paymentOfBuyerRoutes, sessionEventsRoute, payRoute],
     storeRoutes: [paymentRoutes, confirmRoute],
     jobs: [expireSessions],
   },
-  { name: 'Purchases', about: 'What it sold.', storeRoutes: [purchaseRoutes] },
-  { name: 'Refunds', about: 'What it paid back.', storeRoutes: [refundRoute] },
+  {
+    name: 'Purchases',
+    about: 'The purchases of your store, and the responses that buyers read again.',
+    publicRoutes: [receiptRoute, storedResponseRoute],
+    storeRoutes: [purchaseRoutes],
+  },
+  { name: 'Refunds', about: 'Refunds of your purchases.', storeRoutes: [refundRoute] },
   {
     name: 'Webhooks',
-    about: 'What the store hears of, and where.',
+    about: 'Endpoints to which the gateway sends events, and the deliveries to them.',
     storeRoutes: [webhookRoutes, deliveryRoutes],
     jobs: [deliverWebhooks],
   },
   {
     name: 'Fees',
-    about: 'What it owes the platform.',
+    about: 'The fees that your store owes the operator.',
     publicRoutes: [statementPageRoute],
     storeRoutes: [feesRoute, invoiceRoutes],
   },
-  { name: 'Stats', about: 'How it does.', storeRoutes: [statsRoute, timeseriesRoute] },
+  {
+    name: 'Stats',
+    about: 'Statistics of your store and its links.',
+    storeRoutes: [statsRoute, timeseriesRoute],
+  },
   {
     name: 'Checkout',
-    about: 'Where buyers pay.',
+    about: 'Routes that the checkout page uses.',
     publicRoutes: [payerRoute, checkoutRoute, buyRoute, widgetRoute],
   },
-  { name: 'Withdrawals', about: 'Nothing is held that could be.', storeRoutes: [withdrawalRoutes] },
+  {
+    name: 'Withdrawals',
+    about: 'Withdrawals are not available, because buyers pay your wallets directly.',
+    storeRoutes: [withdrawalRoutes],
+  },
   {
     name: 'Store',
-    about: 'What anybody may see.',
+    about: 'Public data of a store and its links.',
     publicRoutes: [storeRoute, storeHealthRoute],
   },
   {
     name: 'Discovery',
-    about: 'What strangers find.',
-    publicRoutes: [discoveryRoutes],
+    about: 'Public lists of the links for sale.',
+    publicRoutes: [discoveryRoutes, signerRoute],
     jobs: [recountJob],
   },
-  { name: 'Reviews', about: 'What buyers say.', publicRoutes: [reviewRoutes] },
+  { name: 'Reviews', about: 'Reviews of purchases.', publicRoutes: [reviewRoutes] },
   {
     name: 'Operator',
-    about: 'For whoever runs the service.',
+    about: 'Routes for the operator of the service.',
     publicRoutes: [
       operatorRoutes,
       operatorPageRoute,
@@ -117,7 +127,7 @@ export const features: readonly Feature[] = [
       operatorLiveRoute,
       operatorSettlingRoute,
       operatorStoreRoutes,
-      operatorProgramRoute,
+      operatorPipelineRoute,
     ],
   },
   { name: 'Pages', publicRoutes: [assetRoute, cardRoutes, pageRoutes] },
@@ -125,5 +135,5 @@ export const features: readonly Feature[] = [
   { name: 'Docs', publicRoutes: [docsRoutes] },
 ]
 
-/** Of a process that leaves the admin API to another one: whether it lives, whether it can work, and how it does. */
+/** Features of a process without the admin API, if another process runs it. They are liveness, readiness and metrics. */
 export const ownFeatures: readonly Feature[] = [{ name: 'Operator', publicRoutes: [operatorRoutes] }]

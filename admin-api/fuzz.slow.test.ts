@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { bodies, paths, pick, target } from './testing/fuzzTarget.ts'
-import { evmWallet, solanaWallet } from './testing/wallets.ts'
+import { bodies, paths, pick, target } from '../test/helpers/admin-api/fuzzTarget.ts'
+import { evmWallet, solanaWallet } from '../test/helpers/admin-api/wallets.ts'
 
 t.test('no JSON whatever is answered with a 5xx', async (t) => {
   const { id, right, check } = await target(t)

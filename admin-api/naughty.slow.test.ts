@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { bodies, paths, pick, target } from './testing/fuzzTarget.ts'
+import { bodies, paths, pick, target } from '../test/helpers/admin-api/fuzzTarget.ts'
 
 /** The Big List of Naughty Strings, beside the repository where it is present. */
 const corpus = join(import.meta.dirname, '../../shared/corpora/blns.json')
@@ -11,12 +11,12 @@ const skip = existsSync(corpus) ? false : 'the corpus is not there'
 t.test('no naughty string, in no field and no path, is answered with a 5xx', { skip }, async (t) => {
   const strings: string[] = JSON.parse(readFileSync(corpus, 'utf8'))
   const { id, right, check } = await target(t)
-  let asked = 0
+  let requestCount = 0
   for (const text of strings) {
     for (const { method, path, fields } of bodies) {
       for (const field of fields) {
         await check(method, path, { ...pick(right, fields), [field]: text })
-        asked++
+        requestCount++
       }
       await check(method, path, { ...pick(right, fields), [text]: text })
     }
@@ -28,5 +28,5 @@ t.test('no naughty string, in no field and no path, is answered with a 5xx', { s
     })
     for (const [method, path] of paths(encodeURIComponent(text.toWellFormed()))) await check(method!, path!)
   }
-  t.ok(asked > 10_000, `${asked} bodies were tried`)
+  t.ok(requestCount > 10_000, `${requestCount} bodies were tried`)
 })

@@ -1,6 +1,6 @@
 import t from 'tap'
-import { startAdmin } from './testing/startAdmin.ts'
-import { evmWallet } from './testing/wallets.ts'
+import { startAdmin } from '../test/helpers/admin-api/startAdmin.ts'
+import { evmWallet } from '../test/helpers/admin-api/wallets.ts'
 
 /** One of each kind, and the ends of each range. */
 const deceivers = [
@@ -8,7 +8,7 @@ const deceivers = [
   ...[
     0x2060, 0x2066, 0x2069, 0x206f, 0x3164, 0xfeff, 0xffa0, 0xe0000, 0xe0041, 0xe007f, 0x07, 0x1b, 0x7f, 0x85,
   ],
-  // Variation selectors spell bytes that nobody sees; so do other characters without ink.
+  // Variation selectors spell bytes that are never shown; so do other invisible characters.
   ...[
     0xfe00, 0xfe0d, 0xfe0e, 0xfe0f, 0xe0100, 0xe01ef, 0x180b, 0x180f, 0x2800, 0x1bca0, 0x1d173, 0xfff0,
     0xe0fff,
@@ -41,10 +41,10 @@ t.test('a public text with a character that hides or deceives is refused, by nam
     // One rule for all of them: each character at one place, a few at the others.
     for (const code of field === 'title' ? deceivers : [0x200d, 0x202e, 0xe0041, 0x1b]) {
       const [method, path, body] = request(`🦆b${String.fromCodePoint(code)}c`)
-      const answer = await f.call(method, path, { key, body })
-      t.equal(answer.status, 400, `${field} ${nameOf(code)}`)
-      t.equal(answer.body.error.code, 'VALIDATION_ERROR')
-      const detail = answer.body.error.details.find((d: { code: string }) => d.code === 'hidden_character')
+      const response = await f.call(method, path, { key, body })
+      t.equal(response.status, 400, `${field} ${nameOf(code)}`)
+      t.equal(response.body.error.code, 'VALIDATION_ERROR')
+      const detail = response.body.error.details.find((d: { code: string }) => d.code === 'hidden_character')
       t.match(detail?.path, field === 'outputExample[1]' ? /^outputExample/ : field)
       const at = field === 'avatarUrl' ? 23 : 3
       t.ok(detail?.message.includes(`character ${at} is ${nameOf(code)}.`), detail?.message)
@@ -88,9 +88,9 @@ t.test('every script, emoji and, in long texts, line ends and tabs are fine', as
       description: `${text}\n\t${text}\r\n`,
       outputExample: { [text]: `${text}\n` },
     }
-    const { status, body: answer } = await f.call('POST', '/api/v1/links', { key, body })
+    const { status, body: response } = await f.call('POST', '/api/v1/links', { key, body })
     t.equal(status, 201, text)
-    t.match((await f.call('GET', `/api/v1/links/${answer.data.id}`, { key })).body.data, body)
+    t.match((await f.call('GET', `/api/v1/links/${response.data.id}`, { key })).body.data, body)
     t.equal(
       (await f.call('PATCH', '/api/v1/profile', { key, body: { displayName: text, bio: text } })).status,
       200,

@@ -1,24 +1,24 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
-import fastify, { type FastifyInstance } from 'fastify'
+import fastify, { type FastifyInstance, type HTTPMethods } from 'fastify'
+import { TollgateError } from '../core/errors/error.ts'
+import { requestIdOf } from '../core/http/caller.ts'
 import { closeInStages, cutterOfUnfinished, lingerOnClose } from '../core/http/lingeringClose.ts'
-import { requestIdOf } from '../core/http/requestId.ts'
-import { authenticate, refuseEnded } from './auth/authenticate.ts'
-import { type AdminApiDeps, type Api, settleOptions } from './deps.ts'
-import { describeApi } from './docs/describeApi.ts'
-import { answerErrors, sendError } from './errors.ts'
-import type { Feature } from './feature.ts'
+import { type AdminApiDeps, type Api, type Feature, type StartJob, settleOptions } from './deps.ts'
 import { features as allFeatures } from './features.ts'
-import { addHeaders } from './http/headers.ts'
-import { readJsonBodies } from './http/jsonBodies.ts'
-import { refuseOtherMethods } from './http/methodNotAllowed.ts'
-import { createValidators } from './schema/validators.ts'
+import { describeApi } from './http/apiDocument.ts'
+import { authenticate, refuseEnded } from './http/callers.ts'
+import { responseErrors, sendError } from './http/errors.ts'
+import { addHeaders, readJsonBodies } from './http/messages.ts'
+import { createValidators } from './http/validation.ts'
 
 const MAX_BODY_BYTES = 1_048_576
-/** A request has to arrive in this time; the longest answer, a save with its health check, needs a third of it. */
+/**
+ * Maximum time for a request to arrive, in ms. The longest response, to saving a link with its health check, takes a third of it.
+ */
 const REQUEST_TIMEOUT_MS = 30_000
-/** What is still to come of a request when the API stops has to come in this time. */
+/** Time for the rest of a partly received request when the API stops, in ms. */
 const LAST_BYTES_MS = 1_000
 
 interface Address {
@@ -26,23 +26,23 @@ interface Address {
   readonly port: number
 }
 
-/** What the operator's tools read. */
+/** The paths that the operator's tools read. */
 const monitored = /^\/(metrics|healthz|readyz)(\?|$)/
 
-/** The control plane: everything of the marketplace that is not a call of a link. */
+/** The control plane: every marketplace route except calls of links. */
 export interface AdminApi {
-  /** Starts to listen, and the features' jobs. Port 0 takes a free one. @returns where */
+  /** Starts to listen, and starts the features' jobs. Port 0 uses a free port. @returns the actual address */
   listen(address: Address): Promise<Address>
-  /** Answers the operator's tools, and nothing else, on a port of their own. @returns where */
+  /** Serves only the operator's tools on a port of their own. @returns the actual address */
   listenForMonitoring(address: Address): Promise<Address>
-  /** Ends idle connections, lets requests and jobs under way finish. */
+  /** Closes idle connections, and waits for requests and jobs in progress. */
   close(): Promise<void>
-  /** A request without a socket, for tests. */
+  /** Handles a request without a socket, for tests. */
   inject: FastifyInstance['inject']
 }
 
 /**
- * Makes the admin API over its ports. Nothing is opened before `listen`.
+ * Creates the admin API over its ports. Nothing is opened before `listen`.
  *
  * @example
  * const admin = await createAdminApi(deps)
@@ -69,7 +69,7 @@ export async function createAdminApi(
   const cutUnfinished = cutterOfUnfinished(app.server)
   app.setValidatorCompiler(createValidators())
   app.setSerializerCompiler(() => JSON.stringify)
-  answerErrors(app, api.log)
+  responseErrors(app, api.log)
   readJsonBodies(app)
   app.decorateRequest('caller', null)
   const addRefusals = refuseOtherMethods(app)
@@ -77,22 +77,21 @@ export async function createAdminApi(
   await describeApi(app, api, features)
   for (const feature of features) await app.register(async (scope) => addRoutes(scope, api, feature))
   addRefusals()
-  // With another token in the configuration the operator's sessions are over; kept, they would be live when it is back.
+  // A new operator token ends all operator sessions. Otherwise they would be valid again if the old token were restored.
   await api.operators.endOfOtherCredentials(null)
   await app.ready()
 
-  const stopped = new AbortController()
-  let jobs: Promise<unknown> = Promise.resolve()
+  const jobs: ReturnType<StartJob>[] = []
   const monitoring = createServer((request, response) => {
     if (!monitored.test(request.url!)) return void response.writeHead(404).end()
-    // A mesh or a probe may add it; everything that reaches this port is the operator's.
+    // A mesh or a probe may add this header, but only the operator can reach this port.
     delete request.headers['x-forwarded-for']
     app.routing(request, response)
   })
   return {
     async listen({ host, port }) {
       await app.listen({ host, port })
-      jobs = Promise.all(features.map((feature) => runJobs(api, feature, stopped.signal)))
+      for (const feature of features) for (const start of feature.jobs ?? []) jobs.push(start(api))
       const bound = app.server.address() as AddressInfo
       return { host: bound.address, port: bound.port }
     },
@@ -103,13 +102,13 @@ export async function createAdminApi(
       return { host: bound.address, port: bound.port }
     },
     async close() {
-      stopped.abort()
+      const stopped = Promise.all(jobs.map((job) => job.stop()))
       monitoring.close()
       monitoring.closeIdleConnections()
       const cut = setTimeout(cutUnfinished, LAST_BYTES_MS)
       await app.close()
       clearTimeout(cut)
-      await jobs
+      await stopped
     },
     inject: app.inject.bind(app) as FastifyInstance['inject'],
   }
@@ -125,7 +124,7 @@ async function addRoutes(scope: FastifyInstance, api: Api, feature: Feature): Pr
     own.addHook('onRequest', authenticate(api))
     own.addHook('preValidation', async (request) => refuseEnded(api, request))
     own.addHook('onRoute', (route) => {
-      // A signed-in browser may be refused anywhere: it has to ask from a page of this service.
+      // Any route may refuse a browser session, because the request has to come from a page of this service.
       const response = { 403: { $ref: 'Error#' }, ...(route.schema?.response as object) }
       route.schema = { security: [{ apiKey: [] }], ...route.schema, response }
     })
@@ -133,28 +132,19 @@ async function addRoutes(scope: FastifyInstance, api: Api, feature: Feature): Pr
   })
 }
 
-/** A job that fails takes nobody with it. */
-async function runJobs(api: Api, { name, jobs = [] }: Feature, stopped: AbortSignal): Promise<void> {
-  const run = async (job: NonNullable<Feature['jobs']>[number]) => {
-    try {
-      await job(api, stopped)
-    } catch (err) {
-      api.log.error({ err, feature: name }, 'a job of the control plane ended with an error')
-    }
-  }
-  await Promise.all(jobs.map(run))
-}
-
-/** Bytes that are not HTTP get an answer in the envelope too, while the socket can still carry one. */
+/** Also sends an error in the envelope for bytes that are not HTTP, if the socket can still be written. */
 function answerBrokenRequest(error: NodeJS.ErrnoException, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy()
   const requestId = requestIdOf(undefined)
   const [status, message] =
     error.code === 'HPE_HEADER_OVERFLOW'
-      ? ['431 Request Header Fields Too Large', 'The headers are larger than allowed.']
+      ? [
+          '431 Request Header Fields Too Large',
+          'The request headers are too large. Send fewer or shorter headers.',
+        ]
       : error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
         ? ['408 Request Timeout', 'The request did not arrive in time.']
-        : ['400 Bad Request', 'This is not a well-formed HTTP request.']
+        : ['400 Bad Request', 'Expected a well-formed HTTP request.']
   const body = JSON.stringify({
     success: false,
     error: { code: 'VALIDATION_ERROR', message, requestId, retryable: false },
@@ -163,4 +153,53 @@ function answerBrokenRequest(error: NodeJS.ErrnoException, socket: Socket): void
     `HTTP/1.1 ${status}\r\ncontent-type: application/json; charset=utf-8\r\ncontent-length: ${Buffer.byteLength(body)}\r\nx-request-id: ${requestId}\r\nconnection: close\r\n\r\n${body}`,
   )
   closeInStages(socket)
+}
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** Whether methods that the route lacks get a 404 instead of a 405. */
+    answers404?: boolean
+  }
+}
+
+const answered: readonly HTTPMethods[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']
+
+/**
+ * Responds with 405 and `Allow` if an address exists, but not for the method (RFC 9110, section 15.5.6). Without this function, the
+ * framework would send a 404. Call it before the routes are added, and call the returned function after them.
+ *
+ * A route with `answers404: true` in its config is an exception. Otherwise the page for single-segment paths would turn each
+ * unknown address into a 405.
+ */
+function refuseOtherMethods(app: FastifyInstance): () => void {
+  const methodsOf = new Map<string, Set<string>>()
+  app.addHook('onRoute', (route) => {
+    if (route.url.includes('*') || route.config?.answers404) return
+    const methods = methodsOf.get(route.url) ?? new Set()
+    for (const method of [route.method].flat()) methods.add(method)
+    methodsOf.set(route.url, methods)
+  })
+  return () => {
+    for (const [url, present] of [...methodsOf]) {
+      if (url !== '/' && url.endsWith('/')) continue
+      const allow = [...present].sort().join(', ')
+      const missing = answered.filter((method) => !present.has(method))
+      if (missing.length === 0) continue
+      app.route({
+        method: missing,
+        url,
+        exposeHeadRoute: false,
+        schema: { hide: true },
+        // The response is sent before the body is read, because it does not depend on the body.
+        onRequest: async (request, reply) => {
+          reply.header('allow', allow)
+          throw new TollgateError(
+            'METHOD_NOT_ALLOWED',
+            `${request.method} is not allowed here. Use ${allow}.`,
+          )
+        },
+        handler: async () => undefined,
+      })
+    }
+  }
 }

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import t from 'tap'
-import { startAdmin } from './testing/startAdmin.ts'
+import { startAdmin } from '../test/helpers/admin-api/startAdmin.ts'
 
 t.test('an admin API that stops does not wait for requests that never come to their end', async (t) => {
   const { admin } = await startAdmin(t)

@@ -1,8 +1,8 @@
 import pg from 'pg'
 import type { Bench, BenchContext } from './bench.ts'
-import type { Measured } from './figures.ts'
 import { median } from './harness/median.ts'
-import { postgresUrl } from './scale/place.ts'
+import { postgresUrl } from './scale/target.ts'
+import type { Measured } from './stats.ts'
 
 interface Sample {
   readonly perSecond: number
@@ -45,7 +45,7 @@ async function inPostgres(
   rounds: number,
   progress: BenchContext['progress'],
 ): Promise<number | null> {
-  if (!(await answers())) return null
+  if (!(await respond())) return null
   const samples: Sample[] = []
   for (let round = 0; round < rounds; round++)
     samples.push(await servers.job<Sample>('claimRate.ts', { seconds, postgresUrl, atOnce: 256 }, 'unpinned'))
@@ -55,7 +55,7 @@ async function inPostgres(
   return rate
 }
 
-async function answers(): Promise<boolean> {
+async function respond(): Promise<boolean> {
   const client = new pg.Client({ connectionString: postgresUrl, connectionTimeoutMillis: 2_000 })
   try {
     await client.connect()

@@ -1,8 +1,9 @@
-// What the durable steps of a paid call cost, CPU of all threads and time by the wall: `node bench/durableSteps.ts`.
-// With `--sold 1000000` the store has sold so much before; with `--filled FILE` an empty one and that one, which is written to,
-// are measured; with the folder of another checkout that has the same ports,
-// both are measured in turns, so that whatever else the machine does meets both. `--pages` counts what one more round writes to the
-// log, by table and index: that does not depend on what else the machine does.
+// Cost of the durable steps of a paid call, as CPU of all threads and wall-clock time: `node
+// bench/durableSteps.ts`. With `--sold 1000000` the database starts with that many sales. With `--filled
+// FILE` an empty database and this one, which is written to, are both measured. With the folder of another
+// checkout that has the same ports, both are measured in turns, so that other load on the machine affects
+// both. `--pages` counts what one more round writes to the log, by table and index, which does not depend on
+// other load.
 import { randomBytes } from 'node:crypto'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -10,13 +11,13 @@ import { join, resolve } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { pathToFileURL } from 'node:url'
 import { parseArgs } from 'node:util'
-import type { openSqlite } from '../adapters/sqlite/openSqlite.ts'
+import type { openSqlite } from '../adapters/store/sqlite/openSqlite.ts'
 import { builtInAssets } from '../core/domain/asset.ts'
 import { newPurchaseId } from '../core/payments/purchase.ts'
 import { begin, deliver, sell } from '../core/payments/rules.ts'
 import { systemClock } from '../core/ports/clock.ts'
 import { silentLog } from '../core/ports/log.ts'
-import type { ClaimRequest, PaymentChange } from '../core/ports/store/books.ts'
+import type { ClaimRequest, PaymentChange } from '../core/ports/store/ledger.ts'
 import { median } from './harness/median.ts'
 import { asset, network, payTo } from './servers/offer.ts'
 
@@ -38,7 +39,7 @@ const usdc = builtInAssets.find((one) => one.network === network && one.address 
 const links = Array.from({ length: 20 }, (_, i) => ({ linkId: `link-${i}`, storeId: `store-${i}` }))
 // As long as what the reference client sends, a stored 1 KB answer and an EIP-1559 transaction.
 const payload = JSON.stringify({ x402Version: 2, payload: 'p'.repeat(900) })
-const answer = {
+const response = {
   status: 200,
   headers: ['Content-Type', 'application/json', 'Date', new Date().toUTCString()],
   body: Buffer.alloc(1_024, 'a'),
@@ -58,7 +59,7 @@ interface Candidate {
 /** @param filled the file of a store that is there already */
 async function open(root: string, name: string, filled?: string): Promise<Candidate> {
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-steps-'))
-  const module = (await import(pathToFileURL(join(root, 'adapters/sqlite/openSqlite.ts')).href)) as {
+  const module = (await import(pathToFileURL(join(root, 'adapters/store/sqlite/openSqlite.ts')).href)) as {
     openSqlite: typeof openSqlite
   }
   const options = { path: filled ?? join(folder, 'steps.db'), clock: systemClock, log: silentLog }
@@ -82,7 +83,7 @@ function sellBefore(path: string, count: number): void {
   const id = `printf('%08x-0000-7000-8000-000000000000', n)`
   const numbers = `WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < ${count})`
   const hex = (bytes: number) => `'0x' || lower(hex(randomblob(${bytes})))`
-  // As the adapter keeps hashes (adapters/sql/packed.ts), where its columns take them.
+  // As the adapter keeps hashes (adapters/store/sql/sales/paymentRows.ts), where its columns take them.
   const payments = database.prepare(`SELECT sql FROM sqlite_master WHERE name = 'payments'`).get()!['sql']
   const isPacked = String(payments).includes('tx_hash ANY')
   const [hash, wallet] = [32, 20].map((bytes) => (isPacked ? `randomblob(${bytes})` : hex(bytes)))
@@ -138,7 +139,7 @@ function saleOf(claim: ClaimRequest) {
   return { payment: claim, landed, asset: usdc, reviewTokenHash: claim.requestHash, atMs: Date.now() }
 }
 
-async function round({ store: { books }, lease, samples }: Candidate): Promise<void> {
+async function round({ store: { ledger }, lease, samples }: Candidate): Promise<void> {
   const spent = new Map<string, number>()
   const add = (name: string, us: number) => spent.set(name, (spent.get(name) ?? 0) + us)
   const step = async <T>(name: string, group: readonly T[], run: (one: T) => Promise<boolean>) => {
@@ -157,17 +158,17 @@ async function round({ store: { books }, lease, samples }: Candidate): Promise<v
   type Claimed = (typeof claims)[number][number]
   const apply =
     (rule: (held: Parameters<typeof deliver>[0], one: Claimed) => PaymentChange) => (one: Claimed) =>
-      books.apply(rule({ row: one.row, purchaseId: one.claim.purchaseId, lease }, one))
+      ledger.apply(rule({ row: one.row, purchaseId: one.claim.purchaseId, lease }, one))
   for (const group of claims) {
     await step('claim', group, async (one) => {
-      const result = await books.claim(one.claim)
+      const result = await ledger.claim(one.claim)
       if (result.won) one.row = result.row
       return result.won
     })
     await step(
       'settling',
       group,
-      apply((held, { claim }) => begin(held, attemptOf(claim), answer)),
+      apply((held, { claim }) => begin(held, attemptOf(claim), response)),
     )
     await step(
       'settled',
@@ -190,7 +191,7 @@ const [fileHeadBytes, frameHeadBytes, pageBytes] = [32, 24, 4_096]
 async function pagesOf(candidate: Candidate): Promise<string[]> {
   const looker = new DatabaseSync(candidate.path)
   looker.exec('PRAGMA wal_checkpoint(TRUNCATE)')
-  // As long as somebody reads what was there before, nothing is copied back, and the log has all of the round.
+  // While a reader holds an old snapshot, nothing is copied back, and the log contains the whole round.
   looker.exec('BEGIN; SELECT 1 FROM sqlite_schema')
   await round(candidate)
   const log = readFileSync(`${candidate.path}-wal`)
@@ -234,8 +235,8 @@ if (values.json) {
   console.log(JSON.stringify(Object.fromEntries(all)))
 } else
   for (const { name, samples } of candidates) {
-    const figures = [...samples].map(([step, list]) => `${step} ${median(list).toFixed(1)}`)
-    console.log(`${name}: ${figures.join(', ')} µs a payment`)
+    const stats = [...samples].map(([step, list]) => `${step} ${median(list).toFixed(1)}`)
+    console.log(`${name}: ${stats.join(', ')} µs a payment`)
   }
 if (values.pages)
   for (const one of candidates)

@@ -1,14 +1,14 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Bench, BenchContext } from './bench.ts'
-import type { FigureKey, Measured } from './figures.ts'
 import type { Load } from './harness/load.ts'
 import { type Candidate, measure, ratio } from './harness/rounds.ts'
 import type { Server } from './harness/servers.ts'
-import { cannedJson } from './servers/canned.ts'
+import { cannedJson } from './servers/offer.ts'
+import type { Measured, StatKey } from './stats.ts'
 
 const ours = 'tollgate'
-type Peers = Readonly<Record<string, { readonly key: FigureKey; readonly server: Server | null }>>
+type Peers = Readonly<Record<string, { readonly key: StatKey; readonly server: Server | null }>>
 
 /**
  * Free calls through the whole pipeline (limiter, health, upstream, metrics; SQLite store) against reverse proxies that
@@ -30,7 +30,7 @@ export const free: Bench = {
     const { port: upstreamPort } = await servers.upstream()
     const links = ['1k', '100k'].map((size) => ({ slug: `json-${size}`, path: `/${size}` }))
     const gateway = await servers.gateway({ upstreamPort, links })
-    const wanted = (...keys: FigureKey[]) => keys.some(wants)
+    const wanted = (...keys: StatKey[]) => keys.some(wants)
     const nginx = wanted('free1k_vs_nginx', 'free100k_vs_nginx', 'post10k_vs_nginx')
       ? await servers.nginx(upstreamPort)
       : null

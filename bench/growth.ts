@@ -1,7 +1,26 @@
-import { type BenchContext, runBench } from './bench.ts'
-import { type FigureKey, growthKeys, type Measured } from './figures.ts'
-import type { Place, StoreName } from './scale/place.ts'
+import { type Bench, type BenchContext, runBench } from './bench.ts'
+import { median } from './harness/median.ts'
+import type { Place, StoreName } from './scale/target.ts'
 import { filledFor, measureIn } from './scale.ts'
+import { growthKeys, type Measured, type StatKey } from './stats.ts'
+
+interface Sample {
+  readonly p50Ms: number
+  readonly byQueryMs: Readonly<Record<string, number>>
+}
+
+/** Searches of a marketplace of 100,000 links in SQLite: orders, filters, rare and common words, in equal parts. */
+export const discovery: Bench = {
+  keys: ['discover_p50_ms'],
+  async run({ servers, isQuick, progress }) {
+    const search = { folder: servers.folder(), rounds: isQuick ? 5 : 25 }
+    const { p50Ms, byQueryMs } = await servers.job<Sample>('market.ts', search, 'unpinned')
+    const [slowest, slowestMs] = Object.entries(byQueryMs).sort(([, a], [, b]) => b - a)[0]!
+    const half = median(Object.values(byQueryMs))
+    progress(`discovery: ${half.toFixed(1)} ms, the slowest (${slowest}) ${slowestMs.toFixed(1)} ms`)
+    return { discover_p50_ms: p50Ms }
+  },
+}
 
 /** What a store has when it is measured. */
 const sizes = [
@@ -31,7 +50,7 @@ export async function measureGrowth(
   context: Omit<BenchContext, 'servers' | 'wants'>,
 ): Promise<Grown[]> {
   const grown: Grown[] = []
-  const wants = (key: FigureKey) => growthKeys.includes(key)
+  const wants = (key: StatKey) => growthKeys.includes(key)
   for (const size of context.isQuick ? quickSizes : sizes) {
     const bench = {
       keys: growthKeys,

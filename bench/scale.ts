@@ -3,18 +3,18 @@ import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Bench, BenchContext } from './bench.ts'
-import { type FigureKey, type Measured, scaleKeys } from './figures.ts'
 import { runLoad } from './harness/load.ts'
 import { pinned, serverCpu } from './harness/machine.ts'
 import { median } from './harness/median.ts'
-import { type Candidate, dearer, measure } from './harness/rounds.ts'
+import { type Candidate, measure, moreExpensive } from './harness/rounds.ts'
 import type { Server } from './harness/servers.ts'
 import { runShipped, type Shipped, startShipped } from './harness/shipped.ts'
 import { type Filled, fillStore, hostOf, UPSTREAM_PORT } from './scale/fillStore.ts'
-import { inFile, inPostgres, type Place, postgresUrl, type StoreName } from './scale/place.ts'
 import { createReader, type ReadName, readNames, timesOf } from './scale/reads.ts'
 import { createSeeded } from './scale/seeded.ts'
 import { claimsIn, paidCallsIn } from './scale/selling.ts'
+import { inFile, inPostgres, type Place, postgresUrl, type StoreName } from './scale/target.ts'
+import { type Measured, type StatKey, scaleKeys } from './stats.ts'
 
 const CALL_EVERY_MS = 5
 /** So many links are asked in turn, against as many as there are. */
@@ -28,7 +28,7 @@ interface Calls {
   readonly maxMs: number
 }
 
-type Note = (key: FigureKey, value: number | null) => void
+type Note = (key: StatKey, value: number | null) => void
 
 /**
  * A gateway of much data, by the shipped command: a store is filled as a year of business would, and what does not depend on
@@ -49,19 +49,19 @@ export const scale: Bench = {
   },
 }
 
-/** A store that is filled once, for whoever measures it on one database and on the other. */
+/** A database that is filled once, for every measurement on this kind of database. */
 export async function filledFor(
   { servers, progress }: BenchContext,
   size: { readonly links: number; readonly sales: number },
-  keptFolder?: string,
+  reusedFolder?: string,
 ) {
-  const isKept = keptFolder !== undefined
+  const isKept = reusedFolder !== undefined
   const { port: upstreamPort } = await servers.upstream({
     host: '0.0.0.0',
     ...(isKept && { port: UPSTREAM_PORT }),
   })
   const { port: rpcPort } = await servers.start('chainNode.ts')
-  const folder = keptFolder ?? servers.folder()
+  const folder = reusedFolder ?? servers.folder()
   if (!existsSync(join(folder, 'filled.json'))) await fillStore({ ...size, folder, upstreamPort, progress })
   const filled = JSON.parse(readFileSync(join(folder, 'filled.json'), 'utf8')) as Filled
   const env = { RPC_URL: `http://127.0.0.1:${rpcPort}`, BENCH_DATABASE_URL: postgresUrl }
@@ -81,7 +81,7 @@ export async function measureIn(
   context: BenchContext,
 ): Promise<Measured> {
   const { servers, isQuick, progress, rounds, wants } = context
-  const wantsAny = (...keys: readonly FigureKey[]) => keys.some(wants)
+  const wantsAny = (...keys: readonly StatKey[]) => keys.some(wants)
   const port = await servers.freePort()
   const measured: Measured = {}
   const note: Note = (key, value) => {
@@ -238,10 +238,10 @@ async function randomLinks(
   await add('relay, random', relay, 'success', shuffled(direct))
   // Many short ones: what else the machine does meets both alike.
   const costs = await measure(candidates, { ...context, rounds: 3 * context.rounds, seconds: 1 })
-  note('scale_free_vs_ten', dearer(costs, 'free, random', 'free, ten'))
-  note('scale_free_one_seller_vs_ten', dearer(costs, 'free, one seller', 'free, ten'))
-  note('scale_402_vs_ten', dearer(costs, '402, random', '402, ten'))
-  note('scale_relay_vs_ten', dearer(costs, 'relay, random', 'relay, ten'))
+  note('scale_free_vs_ten', moreExpensive(costs, 'free, random', 'free, ten'))
+  note('scale_free_one_seller_vs_ten', moreExpensive(costs, 'free, one seller', 'free, ten'))
+  note('scale_402_vs_ten', moreExpensive(costs, '402, random', '402, ten'))
+  note('scale_relay_vs_ten', moreExpensive(costs, 'relay, random', 'relay, ten'))
 }
 
 const sellerOf = (path: string): string => path.split('/')[3]!
@@ -261,11 +261,11 @@ function atTheSellers(paths: readonly string[]): readonly string[] {
 function stepsOf(file: string, rounds: number): Readonly<Record<string, number>> {
   const program = new URL('./durableSteps.ts', import.meta.url).pathname
   const args = [program, '--filled', file, '--json', '--rounds', String(rounds)]
-  const said = execFileSync(process.execPath, args, {
+  const printed = execFileSync(process.execPath, args, {
     encoding: 'utf8',
     stdio: ['ignore', 'pipe', 'inherit'],
   })
-  return JSON.parse(said) as Record<string, number>
+  return JSON.parse(printed) as Record<string, number>
 }
 
 function shuffled(list: readonly string[]): readonly string[] {

@@ -2,10 +2,10 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { encodeFunctionData, erc20Abi, serializeTransaction } from 'viem'
 import type { Bench } from './bench.ts'
-import type { FigureKey, Measured } from './figures.ts'
 import type { Load } from './harness/load.ts'
 import { type Candidate, costOf, measure } from './harness/rounds.ts'
 import type { Started } from './harness/servers.ts'
+import type { Measured, StatKey } from './stats.ts'
 
 /** More than are signed in a round; what is left over is thrown away. */
 const signaturesPerSecond = 5_000
@@ -49,7 +49,7 @@ export const vault: Bench = {
 
     const candidates = Object.entries(calls).flatMap(([call, load]) =>
       [1, 16].map((connections) =>
-        candidate(`vault_${call}_${connections}` as FigureKey, direct, connections, load),
+        candidate(`vault_${call}_${connections}` as StatKey, direct, connections, load),
       ),
     )
     if (remote !== null) candidates.push(candidate('vault_relay_1', remote, 1, calls['address']!))
@@ -60,11 +60,11 @@ export const vault: Bench = {
 }
 
 function candidate(
-  name: FigureKey,
+  name: StatKey,
   server: Started,
   connections: number,
   load: () => Partial<Load>,
-): Candidate & { readonly name: FigureKey } {
+): Candidate & { readonly name: StatKey } {
   const headers = { Authorization: `Bearer ${server.facts['token']}` }
   return {
     name,
@@ -81,7 +81,7 @@ const data = encodeFunctionData({
   args: ['0x000000000000000000000000000000000000dEaD', 1n],
 })
 
-/** One smallest unit of USDC, in bytes that nobody has asked for yet. */
+/** One smallest unit of USDC, in bytes that were not requested before. */
 function signBody(nonce: number): string {
   const unsigned_tx = serializeTransaction({
     chainId: 8453,

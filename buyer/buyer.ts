@@ -1,82 +1,108 @@
 import type { NetworkId } from '../core/domain/network.ts'
 import type { OfferTerms } from '../core/x402/offerTerms.ts'
+import type { Scheme } from '../core/x402/types.ts'
 import type { Charged, PayOutcome } from './payReport.ts'
+/** Thrown if the user's own input is wrong. No request was sent and nothing was signed. The message never contains a key. */
+export class UsageError extends Error {
+  override readonly name = 'UsageError'
+}
 
 /**
- * A signed payment and all that is needed to look for it on chain later, without the key. JSON can carry it, because it
+ * A signed payment, with everything that is needed to find it on chain later without the key. It is JSON-serializable, because it
  * is written to disk before it is sent.
  */
 export interface SignedPayment {
+  readonly scheme: Scheme
   readonly network: NetworkId
   readonly asset: string
-  /** Atomic units, decimal digits. */
+  /** In atomic units, as decimal digits. In scheme `upto`, the most that can be charged. */
   readonly amount: string
   readonly payTo: string
   readonly payer: string
-  /** x402 `payload`: EIP-3009 `{signature, authorization}`, or Solana `{transaction}`. */
+  /**
+   * x402 `payload`, which is `{signature, authorization}` for EIP-3009, `{signature, permit2Authorization}` for Permit2 and
+   * `{transaction}` for Solana.
+   */
   readonly payload: Readonly<Record<string, unknown>>
-  /** After this time (ms since 1970) the payment can not land; Solana: an estimate, the block height decides. */
+  /**
+   * Time after which the payment can no longer land, in ms since 1970. On Solana this is an estimate, because the block height
+   * decides.
+   */
   readonly validBeforeMs: number
-  /** EVM: the block before which it can not be on chain. Solana: the last block height at which it may land. */
+  /**
+   * On EVM, a block before which the payment cannot be on chain. On Solana, the last block height at which the payment may land.
+   */
   readonly blockBound: number
 }
 
-/** What the chain says of a payment. `isVerified` is the transaction named by the seller, or found when none was named. */
+/**
+ * What the chain shows about a payment. `isVerified` is true if the transaction that the seller named is this payment. If the
+ * seller named none, it is true if the buyer has found the payment's transaction.
+ */
 export interface ReceiptVerdict {
   readonly isVerified: boolean
   readonly charged: Charged
-  /** The transaction in which the chain has the payment; null when it has none. */
+  /** The amount that the chain shows as charged, in atomic units as decimal digits. Null if the chain shows none. */
+  readonly chargedAmount: string | null
+  /** The transaction that contains the payment. Null if none is known. */
   readonly transaction: string | null
-  /** In words, why it is not verified; empty when it is. */
+  /** Why the payment is not verified, as a sentence. Empty if it is verified. */
   readonly problem: string
 }
 
 export interface ReceiptQuery {
   readonly payment: SignedPayment
-  /** The transaction that the seller names; null to look for the payment itself. */
+  /** The transaction that the seller named. Null to search for the payment itself. */
   readonly transaction: string | null
-  /** Ends the waiting; the verdict then says what is known. */
+  /** The charged amount that the seller named, in atomic units as decimal digits. Absent or null if it named none. */
+  readonly amount?: string | null
+  /** Ends the wait. The verdict then contains what is known so far. */
   readonly signal: AbortSignal
 }
 
-/** What is bought with a payment: for a signer that has to be told, because it does not see the offer itself. */
+/** What a payment buys. A signer that does not see the offer itself needs this. */
 export interface Order {
-  /** The address that answered 402. */
+  /** The URL whose response was the 402. */
   readonly url: URL
   /** `resource` of the offer, as received. */
   readonly resource: Readonly<Record<string, unknown>>
   /** The chosen entry of `accepts`, as received. */
   readonly entry: Readonly<Record<string, unknown>>
-  /** Under which somebody else is asked to sign: the same order under the same key is one payment. */
+  /** Idempotency key for a request to an external signer. The same order with the same key is one payment. */
   readonly idempotencyKey?: string
 }
 
-/** A wallet that pays one offer: made for one run, because a run signs at most once. */
+/** A wallet that pays one offer. Created per run, because a run signs at most once. */
 export interface Buyer {
   /** Checksummed 0x address, or base58. */
   readonly address: string
-  /** The networks that it signs on; absent for every one of its family. */
+  /** The networks on which the wallet signs. If absent, all networks of its chain family. */
   readonly networks?: ReadonlySet<string>
-  /** True when a signature may wait for a person's answer: the time of a run does not count meanwhile. */
-  readonly asksAPerson?: boolean
-  /** Why these terms must not be signed, in words for the user; undefined when they may. Asks nobody. */
+  /** True if a signature may wait for a person's decision. That wait does not count toward the run's time limit. */
+  readonly waitsForPerson?: boolean
+  /** Why these terms must not be signed, as a sentence for the user. Undefined if they may be signed. Sends no request. */
   objectTo(terms: OfferTerms): string | undefined
   /**
-   * Asks the chain whether the payment can succeed (right chain, the token's own EIP-712 domain, balance, accounts), then
-   * signs it. Once it has gone beyond asking the chain, every further call throws, whatever became of the first.
+   * Checks on chain that the payment can succeed (right chain, the token's own EIP-712 domain, balance, accounts), then signs it.
+   * Once it has begun to sign, every further call throws, even if the first call fails.
    *
-   * @throws {UnpayableTerms} the chain says no, and another offer may be signed
-   * @throws {BuyerRefusal} nothing was signed; the message says why.
+   * @throws {UnpayableTerms} if the payment cannot succeed on chain, so that another offer may be signed
+   * @throws {BuyerRefusal} if nothing was signed, with the reason as message
    */
   sign(terms: OfferTerms, signal: AbortSignal, order: Order): Promise<SignedPayment>
+  /**
+   * Signs a text to sign in, which moves no money. Returns hex (EIP-191) on EVM, base58 on Solana. Absent if the wallet signs only
+   * payments.
+   */
+  signText?(text: string): Promise<string>
 }
 
-/** A wallet that holds its key: it signs the terms, and needs no more of the offer. */
+/** A wallet with its key in this process. It needs only the terms of an offer to sign. */
 export interface KeyBuyer extends Buyer {
   sign(terms: OfferTerms, signal: AbortSignal): Promise<SignedPayment>
 }
 
-/** The buyer did not sign; its message is for the user. */
+/** Thrown if the buyer did not sign. The message is for the user. */
 export class BuyerRefusal extends Error {
   override readonly name = 'BuyerRefusal'
   /** How the run ends. */
@@ -88,11 +114,13 @@ export class BuyerRefusal extends Error {
   }
 }
 
-/** The refusal that was thrown. @throws whatever else it was */
+/** Returns the error if it is a refusal. @throws any other error */
 export function asRefusal(error: unknown): BuyerRefusal {
   if (error instanceof BuyerRefusal) return error
   throw error
 }
 
-/** The chain does not let this payment succeed, or could not be asked. The wallet may sign another offer instead. */
+/**
+ * Thrown if the payment cannot succeed on this chain, or the chain could not be queried. The wallet may sign another offer instead.
+ */
 export class UnpayableTerms extends BuyerRefusal {}

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { builtInAssets } from '../core/domain/asset.ts'
-import { chooseEntry } from '../core/x402/chooseEntry.ts'
+import { chooseEntry } from '../core/x402/offerTerms.ts'
 import { createEvmBuyer } from './chains/evmBuyer.ts'
 import { createSolanaBuyer } from './chains/solanaBuyer.ts'
 
@@ -35,7 +35,18 @@ const nasty = fc.constantFrom<unknown>(
     [],
     {},
   ],
-  ...[['1'], { toString: '1' }, '__proto__', 'constructor', 'exact', 'EXACT', evm.address, solana.address],
+  ...[
+    ['1'],
+    { toString: '1' },
+    '__proto__',
+    'constructor',
+    'exact',
+    'EXACT',
+    'upto',
+    'permit2',
+    evm.address,
+    solana.address,
+  ],
   ...[evmPayee, evmPayee.toLowerCase(), evmPayee.toUpperCase(), solanaPayee, feePayer, `0x${'0'.repeat(40)}`],
   ...builtInAssets.flatMap((asset) => [asset.address, asset.address.toLowerCase(), asset.network]),
 )
@@ -59,6 +70,7 @@ const extras = fc.dictionary(
     'feePayer',
     'memo',
     'assetTransferMethod',
+    'facilitatorAddress',
     'permit',
     'spender',
   ),
@@ -66,7 +78,7 @@ const extras = fc.dictionary(
   { maxKeys: 3 },
 )
 
-/** An honest entry with some of its fields, and of its extra's, replaced. */
+/** An honest entry in which some fields, also of `extra`, are replaced. */
 const entry = fc
   .tuple(good, fc.dictionary(fc.constantFrom(...fields), nasty, { maxKeys: 2 }), extras)
   .map(([base, changes, extra]) => ({ ...base, extra: { ...base.extra, ...extra }, ...changes }))
@@ -83,7 +95,8 @@ t.test('whatever a seller writes, only a payment that was understood is chosen',
       const isEvm = asset.eip712 !== undefined
       return (
         accepts.includes(taken as (typeof accepts)[number]) &&
-        taken['scheme'] === 'exact' &&
+        taken['scheme'] === terms.scheme &&
+        (terms.scheme === 'exact' || /^0x/.test(terms.permit2?.facilitator ?? '')) &&
         taken['network'] === asset.network &&
         builtInAssets.includes(asset) &&
         taken['amount'] === amountAtomic.toString() &&
@@ -95,7 +108,9 @@ t.test('whatever a seller writes, only a payment that was understood is chosen',
         ![evm.address, solana.address, ...builtInAssets.map((known) => known.address)].includes(payTo) &&
         buyer === (isEvm ? evm : solana) &&
         Number.isInteger(maxTimeoutSeconds) &&
-        (!isEvm || (terms.extra['name'] === asset.eip712?.name && terms.extra['version'] === '2')) &&
+        (!isEvm ||
+          terms.permit2 !== undefined ||
+          (terms.extra['name'] === asset.eip712?.name && terms.extra['version'] === '2')) &&
         (isEvm || (terms.extra['feePayer'] !== solana.address && typeof terms.extra['feePayer'] === 'string'))
       )
     }),
@@ -173,15 +188,11 @@ t.test(
     })
     for (const paymentFlow of ['escrow', 'Upfront', 'commit', '', 0, true, {}, ['upfront'], 'constructor']) {
       const entries = [withExtra({ paymentFlow }), withExtra({ paymentFlow }, onDevnet)]
-      t.match(
-        chosenOf(entries),
-        /1: a payment flow that is not known; 2: a payment flow/,
-        String(paymentFlow),
-      )
+      t.match(chosenOf(entries), /1: the payment flow is not known; 2: the payment flow/, String(paymentFlow))
       t.equal(chosenOf([...entries, onBase]), 2)
     }
-    for (const assetTransferMethod of ['permit2', 'erc7710', '', 0, {}])
-      t.match(chosenOf([withExtra({ assetTransferMethod })]), /allowance/)
+    for (const assetTransferMethod of ['erc7710', 'Permit2', '', 0, {}])
+      t.match(chosenOf([withExtra({ assetTransferMethod })]), /transfer method is not known/)
     for (const extra of [
       { paymentFlow: 'authorization' },
       { paymentFlow: 'upfront' },
@@ -193,3 +204,36 @@ t.test(
       t.equal(chosenOf([withExtra(extra)]), 0, JSON.stringify(extra))
   },
 )
+
+t.test('an entry by Permit2 is paid, and one of scheme upto only if it names who may charge', async (t) => {
+  const facilitatorAddress = evmPayee
+  const upto = { ...onBase, scheme: 'upto', extra: { ...(onBase['extra'] as object), facilitatorAddress } }
+  const termsOf = (entry: object) => {
+    const choice = chooseEntry([{ ...entry }], both)
+    return choice.ok ? choice.chosen.terms : choice.message
+  }
+  t.match(termsOf(upto), { scheme: 'upto', amountAtomic: 10_000n, permit2: { facilitator: evmPayee } })
+  t.match(termsOf({ ...upto, extra: { facilitatorAddress: evmPayee.toLowerCase() } }), {
+    permit2: { facilitator: evmPayee },
+  })
+  t.match(termsOf({ ...onBase, extra: { assetTransferMethod: 'permit2', facilitatorAddress } }), {
+    scheme: 'exact',
+    permit2: { facilitator: null },
+  })
+  t.equal((termsOf(onBase) as { permit2?: object }).permit2, undefined)
+  const wrongSum = evmPayee.replace(/[a-f]/, (letter) => letter.toUpperCase())
+  for (const named of [undefined, null, '', '0x', 'seller.eth', 7, [evmPayee], wrongSum, `${evmPayee}00`])
+    t.match(
+      termsOf({ ...upto, extra: { facilitatorAddress: named } }),
+      /facilitatorAddress is not a 0x address/,
+      String(named),
+    )
+  t.match(termsOf({ ...upto, extra: Object.create({ facilitatorAddress }) }), /facilitatorAddress/)
+  t.match(termsOf({ ...upto, extra: { facilitatorAddress, assetTransferMethod: 'eip3009' } }), /method/)
+  t.match(termsOf({ ...onDevnet, scheme: 'upto' }), /scheme upto is not known on Solana Devnet/)
+  t.match(termsOf({ ...upto, scheme: 'batch-settlement' }), /scheme is not exact or upto/)
+  t.match(termsOf({ ...upto, payTo: evm.address }), /your own wallet/)
+  t.equal(chosenOf([upto, onBase]), 0, "the seller's order counts")
+  t.equal(chosenOf([onBase, upto]), 0)
+  t.equal(chosenOf([{ ...upto, amount: '10001' }, onBase]), 1, 'the most is what counts for the cap')
+})

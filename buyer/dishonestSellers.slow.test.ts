@@ -1,10 +1,10 @@
 import t from 'tap'
-import { PRICE, startEvmWorld } from './testing/evmWorld.ts'
-import { type Answer, deliver, offer, startSeller } from './testing/seller.ts'
+import { PRICE, startEvmWorld } from '../test/helpers/buyer/evmWorld.ts'
+import { type Answer, deliver, offer, startSeller } from '../test/helpers/buyer/seller.ts'
 
 const world = await startEvmWorld(t)
 
-/** Offers honestly; what happens with the payment is the test's. */
+/** Offers honestly; the test decides what happens to the payment. */
 const then =
   (withPayment: Answer): Answer =>
   (request, response, seller) =>
@@ -15,7 +15,7 @@ const then =
 t.test('a second 402 after the payment gets no second signature', async (t) => {
   const run = await world.pay((_, response, { url }) => offer(response, world.offerFor(url)))
   t.match(run.report, { outcome: 'rejected', charged: 'not_yet', attempts: 1 })
-  t.match(run.report.message, /not charged so far; the payment can be used until/)
+  t.match(run.report.message, /not been charged so far\. The payment can be used until/)
   t.equal(run.signatures, 1)
   t.equal(run.spent, 0n)
   t.equal(run.seller.paid().length, 1)
@@ -51,7 +51,7 @@ t.test("the seller's reason for a failed settlement is told", async (t) => {
         .end('{}'),
     ),
   )
-  t.match(run.report, { outcome: 'rejected', message: /answered 402 \(nonce_used\)/ })
+  t.match(run.report, { outcome: 'rejected', message: /responded with 402 \(nonce_used\)/ })
 })
 
 t.test('a seller that keeps the payment and answers 402 is found out by the chain', async (t) => {
@@ -61,7 +61,7 @@ t.test('a seller that keeps the payment and answers 402 is found out by the chai
       offer(response, world.offerFor(url))
     }),
   )
-  t.match(run.report, { outcome: 'bad_answer', charged: 'yes' })
+  t.match(run.report, { outcome: 'bad_response', charged: 'yes' })
   t.match(run.report.message, /You were charged/)
   t.match(run.report.transaction, /^0x[0-9a-f]{64}$/)
   t.equal(run.spent, BigInt(PRICE))
@@ -111,7 +111,7 @@ t.test('a failure after the settlement is reported as charged', async (t) => {
       response.writeHead(502).end()
     }),
   )
-  t.match(run.report, { outcome: 'bad_answer', charged: 'yes' })
+  t.match(run.report, { outcome: 'bad_response', charged: 'yes' })
   t.ok(run.report.stateFile)
 })
 
@@ -123,7 +123,7 @@ t.test('a failure that carries a true receipt is not repeated', async (t) => {
       response.writeHead(502, { 'payment-response': header }).end()
     }),
   )
-  t.match(run.report, { outcome: 'bad_answer', charged: 'yes', attempts: 1 })
+  t.match(run.report, { outcome: 'bad_response', charged: 'yes', attempts: 1 })
 })
 
 t.test('a Retry-After of a year does not outlast the deadline', async (t) => {
@@ -141,9 +141,9 @@ t.test('an answer longer than the limit is cut off, and the purchase is reported
     ),
     { maxBodyBytes: 1_000 },
   )
-  t.match(run.report, { outcome: 'bad_answer', isVerified: true, charged: 'yes' })
-  t.equal(run.report.answer?.body.length, 1_000)
-  t.equal(run.report.answer?.isComplete, false)
+  t.match(run.report, { outcome: 'bad_response', isVerified: true, charged: 'yes' })
+  t.equal(run.report.response?.body.length, 1_000)
+  t.equal(run.report.response?.isComplete, false)
 })
 
 t.test('an answer that breaks off every time is reported as such', async (t) => {
@@ -156,7 +156,7 @@ t.test('an answer that breaks off every time is reported as such', async (t) => 
       response.write('half', () => response.socket!.end())
     }),
   )
-  t.match(run.report, { outcome: 'bad_answer', isVerified: true, attempts: 4 })
+  t.match(run.report, { outcome: 'bad_response', isVerified: true, attempts: 4 })
   t.equal(run.signatures, 1)
 })
 

@@ -2,13 +2,13 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t from 'tap'
 import { encodeHeader } from '../core/x402/header.ts'
-import { PRICE, startEvmWorld } from './testing/evmWorld.ts'
-import { type Answer, deliver, offer } from './testing/seller.ts'
+import { PRICE, startEvmWorld } from '../test/helpers/buyer/evmWorld.ts'
+import { type Answer, deliver, offer } from '../test/helpers/buyer/seller.ts'
 
 const world = await startEvmWorld(t)
 const NOWHERE = `0x${'ab'.repeat(32)}`
 
-/** Offers honestly; what happens with the payment is the test's. */
+/** Offers honestly; the test decides what happens to the payment. */
 const then =
   (withPayment: Answer): Answer =>
   (request, response, seller) =>
@@ -19,8 +19,8 @@ const then =
 /** Receipts for a payment that was never settled. */
 const claims: Record<string, [receipt: unknown, problem: RegExp]> = {
   'a transaction that does not exist': [world.receiptOf(NOWHERE), /chain does not have the transaction/],
-  'no transaction': [world.receiptOf(''), /no transaction hash/],
-  'a transaction that is no hash': [world.receiptOf('settled!'), /no transaction hash/],
+  'no transaction': [world.receiptOf(''), /not a transaction hash/],
+  'a transaction that is no hash': [world.receiptOf('settled!'), /not a transaction hash/],
   'an endless transaction': [world.receiptOf('0x'.padEnd(9_000, 'a')), /names no transaction/],
   'no receipt at all': [undefined, /chain does not have the payment/],
 }
@@ -45,7 +45,7 @@ t.test("an earlier purchase's transaction is not taken for this one", async (t) 
     then((_, response) => deliver(response, world.receiptOf(earlier.report.transaction!))),
   )
   t.match(run.report, { outcome: 'unverified', charged: 'not_yet' })
-  t.match(run.report.message, /does not hold this payment/)
+  t.match(run.report.message, /does not contain this payment/)
 })
 
 t.test('a reverted transaction is not taken for a settlement', async (t) => {
@@ -54,7 +54,7 @@ t.test('a reverted transaction is not taken for a settlement', async (t) => {
       await world.chain.setUsdcPaused(true)
       const [from] = await world.chain.rpc<[string]>('eth_accounts')
       const to = world.chain.usdcAddress
-      // A call that reverts, mined all the same because its gas is given.
+      // A call that reverts. It is mined all the same, because its gas is set explicitly.
       const hash = await world.chain.send({
         from,
         to,
@@ -84,10 +84,10 @@ t.test('a plain transfer of ours to the seller is not taken for this payment', a
     }),
   )
   t.match(run.report, { outcome: 'unverified', charged: 'not_yet' })
-  t.match(run.report.message, /does not hold this payment/)
+  t.match(run.report.message, /does not contain this payment/)
 })
 
-/** Receipts that are wrong although the payment was settled. */
+/** Wrong receipts of a payment that was settled. */
 const statements: Record<string, [change: object, problem: RegExp]> = {
   'another network': [{ network: 'eip155:8453' }, /another network/],
   'another payer': [{ payer: world.payTo }, /another payer/],
@@ -128,7 +128,7 @@ t.test('a receipt that can not be read, or that came in two versions, is not bel
       response.writeHead(200, ['PAYMENT-RESPONSE', twice[0]!, 'Payment-Response', twice[1]!]).end('{}')
     }),
   )
-  t.match(run.report, { outcome: 'unverified', message: /came twice/ })
+  t.match(run.report, { outcome: 'unverified', message: /PAYMENT-RESPONSE header came twice/ })
 })
 
 t.test('a settled payment without a receipt is found on the chain', async (t) => {
@@ -149,7 +149,7 @@ t.test('a node that does not answer leaves the receipt unverified', async (t) =>
   await new Promise((resolve) => dead.close(resolve))
   const run = await world.pay(world.honest, { rpcUrl, chainWaitMs: 1_000 })
   t.match(run.report, { outcome: 'unverified', isVerified: false, charged: 'unknown' })
-  t.match(run.report.message, /No node answered/)
+  t.match(run.report.message, /No node responded to/)
   t.equal(run.spent, BigInt(PRICE), 'though it was paid')
   t.ok(run.report.stateFile)
 })

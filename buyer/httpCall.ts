@@ -7,27 +7,29 @@ import {
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
 import type { Transform } from 'node:stream'
 import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from 'node:zlib'
+import { isLoopback } from '../core/http/caller.ts'
+import { UsageError } from './buyer.ts'
 
-/** Longest head of an answer: an offer of 16 KiB beside ordinary headers. */
+/** Maximum size of a response head, in bytes. It has room for an offer of 16 KiB and ordinary headers. */
 const MAX_HEAD_BYTES = 48 * 1_024
 
 export interface HttpCall {
   readonly url: URL
   readonly method: string
-  /** Flat list of name, value. */
+  /** Names and values in turn. */
   readonly headers: readonly string[]
   readonly body: Uint8Array | undefined
   readonly maxBodyBytes: number
   readonly signal: AbortSignal
 }
 
-export interface HttpAnswer extends Content {
+export interface HttpResponse extends Content {
   readonly status: number
-  /** Flat list of name, value as received, repetitions included. */
+  /** Names and values in turn, as received, including repeated headers. */
   readonly headers: readonly string[]
 }
 
-/** No answer came. `mayHaveLeft` is false when the request can not have reached the server. */
+/** Thrown if no response arrived. `mayHaveLeft` is false if the request cannot have reached the server. */
 export class HttpFailure extends Error {
   override readonly name = 'HttpFailure'
   readonly mayHaveLeft: boolean
@@ -39,20 +41,20 @@ export class HttpFailure extends Error {
 }
 
 /**
- * Makes one HTTP call on a connection of its own: no redirect is followed, no proxy of the environment is used,
- * certificates are always checked, and no more than `maxBodyBytes` are read. A body is asked for without compression; one
- * that comes with it is decompressed, as far as the same limit, and `Content-Encoding` is then gone from the headers.
+ * Makes one HTTP call on its own connection. It follows no redirects, ignores the environment's proxy, always checks certificates,
+ * and reads at most `maxBodyBytes`. It requests an uncompressed body. If the body is compressed anyway, the call decompresses it up
+ * to the same limit, and removes `Content-Encoding` from the headers.
  *
- * @throws {HttpFailure} when there is no answer's head
+ * @throws {HttpFailure} if no response head arrives
  */
-export function callOnce(call: HttpCall): Promise<HttpAnswer> {
+export function callOnce(call: HttpCall): Promise<HttpResponse> {
   const { url, signal } = call
   if (signal.aborted) return Promise.reject(new HttpFailure(reasonOf(signal), false))
-  return new Promise<HttpAnswer>((resolve, reject) => {
+  return new Promise<HttpResponse>((resolve, reject) => {
     let isConnected = false
     let hasHead = false
     const fail = (why: string, cause?: unknown) =>
-      // Once the head is there, the end of the connection is the body's affair.
+      // Once the head has arrived, the reader of the body handles the end of the connection.
       hasHead || reject(new HttpFailure(signal.aborted ? reasonOf(signal) : why, isConnected, { cause }))
     const request = open(call)
     request.on('socket', (socket) => {
@@ -60,12 +62,12 @@ export function callOnce(call: HttpCall): Promise<HttpAnswer> {
         isConnected = true
       })
     })
-    request.on('error', (error) => fail(`no answer from ${url.host} (${codeOf(error)})`, error))
+    request.on('error', (error) => fail(`the connection to ${url.host} failed with ${codeOf(error)}`, error))
     request.on('upgrade', (_response, socket) => {
       socket.destroy()
-      fail(`${url.host} changed the protocol`)
+      fail(`${url.host} switched protocols`)
     })
-    request.on('close', () => fail(`${url.host} closed the connection without an answer`))
+    request.on('close', () => fail(`${url.host} closed the connection without a response`))
     request.on('response', (response) => {
       hasHead = true
       readBody(response, call.maxBodyBytes).then(resolve, reject)
@@ -77,7 +79,7 @@ export function callOnce(call: HttpCall): Promise<HttpAnswer> {
 function open({ url, method, headers, body, signal }: HttpCall): ClientRequest {
   const length = body === undefined ? [] : ['Content-Length', String(body.length)]
   const all = ['Host', url.host, 'Accept-Encoding', 'identity', 'Connection', 'close', ...length, ...headers]
-  // Agents of our own: the global ones can be told by the environment to use a proxy, or not to check certificates.
+  // The call has its own agent, because the environment can make the global agents use a proxy or skip certificate checks.
   if (url.protocol === 'http:') {
     return httpRequest(url, {
       agent: new HttpAgent({ keepAlive: false }),
@@ -97,7 +99,7 @@ function open({ url, method, headers, body, signal }: HttpCall): ClientRequest {
   })
 }
 
-async function readBody(response: IncomingMessage, maxBodyBytes: number): Promise<HttpAnswer> {
+async function readBody(response: IncomingMessage, maxBodyBytes: number): Promise<HttpResponse> {
   const chunks: Buffer[] = []
   let room = maxBodyBytes
   let isWithinLimit = true
@@ -113,7 +115,7 @@ async function readBody(response: IncomingMessage, maxBodyBytes: number): Promis
       }
     }
   } catch {
-    // The head is worth having even so: it may hold the receipt.
+    // The head is still useful, because it may contain the receipt.
     isWhole = false
   }
   const { statusCode = 0, rawHeaders } = response
@@ -123,16 +125,16 @@ async function readBody(response: IncomingMessage, maxBodyBytes: number): Promis
   return { status: statusCode, headers, ...(content ?? raw) }
 }
 
-/** Without the length too, which was that of the compressed body. */
+/** Removes the content coding, and the length, which was the length of the compressed body. */
 const withoutCoding = (headers: readonly string[]): string[] =>
   headers.filter((_, i) => !/^content-(encoding|length)$/i.test(headers[i - (i % 2)]!))
 
-/** Every value of a header, in order. */
+/** All values of a header, in order. */
 export function valuesOf(headers: readonly string[], name: string): string[] {
   return headers.filter((_, i) => i % 2 === 1 && headers[i - 1]!.toLowerCase() === name)
 }
 
-/** Without repetitions: a proxy may add a header that is there already, and says nothing else by it. */
+/** Removes duplicates, because a proxy may repeat a header without changing its meaning. */
 export const distinct = (values: readonly string[]): string[] => [...new Set(values)]
 
 const codeOf = (error: Error): string =>
@@ -140,7 +142,7 @@ const codeOf = (error: Error): string =>
 
 const reasonOf = (signal: AbortSignal): string =>
   (signal.reason as { name?: unknown } | undefined)?.name === 'TimeoutError'
-    ? 'the time was up'
+    ? 'the time limit passed'
     : 'it was interrupted'
 
 /** Content codings (RFC 9110, section 8.4.1; RFC 9659). */
@@ -152,20 +154,22 @@ const decoders: Readonly<Record<string, () => Transform>> = {
   zstd: createZstdDecompress,
 }
 
-/** A body as far as it came. */
+/** The part of a body that has arrived. */
 interface Content {
   readonly body: Buffer
-  /** False when there was more than the limit; the rest is not there. */
+  /** False if the body was larger than the limit, so that the rest was dropped. */
   readonly isWithinLimit: boolean
-  /** False when it broke off. */
+  /** False if the body broke off. */
   readonly isWhole: boolean
 }
 
 /**
- * The content of a body that came compressed. Never throws.
+ * The content of a compressed body. Never throws.
  *
- * @param contentEncoding the header's values   @param maxBytes most bytes of content; the rest is not decompressed
- * @returns undefined for a body that stays as it came: coded in no way or another, twice, or not as it says
+ * @param contentEncoding values of the header
+ * @param maxBytes maximum bytes of the content. The rest is not decompressed
+ * @returns undefined if the body must stay unchanged, because it is not encoded, is encoded twice or in an unknown way, or is not
+ *   encoded as stated
  */
 async function decompress(
   raw: Content,
@@ -194,8 +198,61 @@ async function decompress(
     }
   } catch {
     if (chunks.length === 0) return undefined
-    // Of a body that was cut off at the limit, the end is missing; of another one that breaks off, it never came.
+    // If the body was cut off at the limit, it has no end to decompress. Any other body without an end broke off.
     isWhole = !isWithinLimit && isWhole
   }
   return { body: Buffer.concat(chunks), isWithinLimit, isWhole }
+}
+
+/** Maximum part (1/n) of the time that is reserved for checking the chain at the end. `MAX_CHAIN_MS` is its maximum in ms. */
+const CHAIN_SHARE = 3
+const MAX_CHAIN_MS = 20_000
+
+export interface Deadline {
+  /** Ends first, for the calls to the seller. */
+  readonly calls: AbortSignal
+  /** Ends last, for checking the chain. */
+  readonly all: AbortSignal
+}
+
+/**
+ * The time limit of a run. Calls must end earlier than the run, by a third of the time (at most 20 s), to leave time for checking
+ * the chain.
+ */
+export function startDeadline(totalMs: number, interrupt: AbortSignal | undefined): Deadline {
+  const callsMs = totalMs - Math.min(Math.floor(totalMs / CHAIN_SHARE), MAX_CHAIN_MS)
+  const interrupts = interrupt === undefined ? [] : [interrupt]
+  return {
+    calls: AbortSignal.any([...interrupts, AbortSignal.timeout(callsMs)]),
+    all: AbortSignal.any([...interrupts, AbortSignal.timeout(totalMs)]),
+  }
+}
+
+/** A signal that also ends after `ms`, if `ms` is given. */
+export const within = (signal: AbortSignal, ms: number | undefined): AbortSignal =>
+  ms === undefined ? signal : AbortSignal.any([signal, AbortSignal.timeout(ms)])
+
+/**
+ * Checks the URL that is to be paid. It must be http(s) without credentials. Plain HTTP is allowed only to this machine, because
+ * any party that can change the response in transit can change the payee.
+ *
+ * @throws {UsageError}
+ */
+export function readTarget(text: string, allowInsecureHttp: boolean): URL {
+  if (!URL.canParse(text))
+    throw new UsageError('Expected an address such as https://example.com/api/link/demo/hello.')
+  const url = new URL(text)
+  if (url.protocol !== 'https:' && url.protocol !== 'http:') {
+    throw new UsageError(`Expected an http or https address, got ${url.protocol}`)
+  }
+  if (url.username !== '' || url.password !== '') {
+    throw new UsageError('Expected an address without user name and password. Use --header for credentials.')
+  }
+  if (url.protocol === 'http:' && !isLoopback(url.hostname) && !allowInsecureHttp) {
+    throw new UsageError(
+      'Expected https, because over plain HTTP a third party can change who is paid. --insecure-http allows plain HTTP.',
+    )
+  }
+  url.hash = ''
+  return url
 }

@@ -1,11 +1,15 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
+import {
+  declarePaymentIdentifierExtension,
+  extractAndValidatePaymentIdentifier,
+} from '@x402/extensions/payment-identifier'
 import t from 'tap'
 import { createPaymentFiles } from '../cli/pay/paymentFiles.ts'
 import { encodeHeader } from '../core/x402/header.ts'
+import { PRICE, startEvmWorld } from '../test/helpers/buyer/evmWorld.ts'
+import { offer, startSeller } from '../test/helpers/buyer/seller.ts'
 import { payForUrl } from './payForUrl.ts'
-import { PRICE, startEvmWorld } from './testing/evmWorld.ts'
-import { startSeller } from './testing/seller.ts'
 
 const run = promisify(execFile)
 const payments = createPaymentFiles('/dev/null')
@@ -20,7 +24,7 @@ t.test('an honest seller is paid once, and the chain confirms it', async (t) => 
     attempts: 1,
     stateFile: null,
   })
-  t.equal(Buffer.from(report.answer!.body).toString(), '{"data":{"hello":"world"}}')
+  t.equal(Buffer.from(report.response!.body).toString(), '{"data":{"hello":"world"}}')
   t.equal(signatures, 1)
   t.equal(spent, BigInt(PRICE))
   t.equal(seller.received.length, 2)
@@ -29,14 +33,14 @@ t.test('an honest seller is paid once, and the chain confirms it', async (t) => 
 
 t.test('the payment has the terms of the offer and lives at most an hour', async (t) => {
   const nowSeconds = Math.floor(Date.now() / 1_000)
-  for (const [asked, most] of [
+  for (const [requests, most] of [
     [300, 300],
     [86_400, 3_600],
   ] as const) {
     const run = await world.pay(async (request, response, seller) => {
       if (request.payment !== null) return await world.honest(request, response, seller)
       response.writeHead(402, {
-        'payment-required': encodeHeader(world.offerFor(seller.url, { maxTimeoutSeconds: asked })),
+        'payment-required': encodeHeader(world.offerFor(seller.url, { maxTimeoutSeconds: requests })),
       })
       response.end('{}')
     })
@@ -65,6 +69,31 @@ t.test('a payment is sent with a key that only its buyer has, and again with the
   t.equal(users, 'one-of-the-users-own')
 })
 
+for (const required of [true, false]) {
+  t.test(
+    `to a seller whose 402 has an id ${required ? 'required' : 'offered'}, every attempt sends the same one`,
+    async (t) => {
+      const extensions = { 'payment-identifier': declarePaymentIdentifierExtension(required) }
+      let attempts = 0
+      const run = await world.pay(
+        (request, response, seller) => {
+          if (request.payment === null) return offer(response, world.offerFor(seller.url, {}, { extensions }))
+          if (attempts++ === 0) return response.writeHead(503).end()
+          return world.honest(request, response, seller)
+        },
+        { retryDelaysMs: [0] },
+      )
+      t.match(run.report, { outcome: 'paid', attempts: 2 }, run.report.message)
+      const ids = run.seller.paid().map(({ payment }) => {
+        const { id, validation } = extractAndValidatePaymentIdentifier(payment as never)
+        t.strictSame(validation, { valid: true })
+        return id
+      })
+      t.match(ids, [/^pay_[0-9a-f]{32}$/, ids[0]])
+    },
+  )
+}
+
 t.test('method, body and headers are those of both calls', async (t) => {
   const body = Buffer.from('{"question":"✓"}')
   const headers = ['X-Trace', '1', 'Content-Type', 'application/json']
@@ -90,13 +119,13 @@ t.test('a failure before any payment is a failure, and nothing is signed', async
 })
 
 t.test('a price above the cap is paid when the user agrees to exactly that price', async (t) => {
-  const asked: unknown[] = []
+  const requests: unknown[] = []
   const run = await world.pay(world.honest, {
     maxUsd: '0.005',
-    confirm: async (question) => asked.push(question) === 1,
+    confirm: async (question) => requests.push(question) === 1,
   })
   t.equal(run.report.outcome, 'paid')
-  t.match(asked, [{ usd: '0.01', capUsd: '0.005', payTo: world.payTo, isWithinTenfold: true }])
+  t.match(requests, [{ usd: '0.01', capUsd: '0.005', payTo: world.payTo, isWithinTenfold: true }])
   const refused = await world.pay(world.honest, { maxUsd: '0.0001', confirm: async () => false })
   t.match(refused.report, { outcome: 'above_cap', charged: 'no' })
   t.equal(refused.signatures, 0)
@@ -118,7 +147,7 @@ t.test('a proxy of the environment is not asked, even where Node is told to use 
     import { get } from 'node:http'
     const url = process.argv[1]
     const report = await payForUrl({ url, wallets: {}, payments: createPaymentFiles('/dev/null') })
-    process.stdout.write(Buffer.from(report.answer.body).toString())
+    process.stdout.write(Buffer.from(report.response.body).toString())
     get(url, async (response) => process.stdout.write(' ' + String((await response.toArray()).join(''))))`
   const env = { ...process.env, NODE_USE_ENV_PROXY: '1', http_proxy: proxy.origin, no_proxy: '' }
   const { stdout } = await run(process.execPath, ['--input-type=module', '-e', script, seller.url], { env })

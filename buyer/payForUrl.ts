@@ -1,12 +1,17 @@
-import { chooseEntry } from '../core/x402/chooseEntry.ts'
-import { askUnpaid, withoutOffer } from './askUnpaid.ts'
+import { chooseEntry } from '../core/x402/offerTerms.ts'
 import { asRefusal, BuyerRefusal } from './buyer.ts'
 import { reportWithoutPayment } from './conclude.ts'
-import { type Deadline, startDeadline } from './deadline.ts'
-import { type HttpAnswer, type HttpCall, HttpFailure } from './httpCall.ts'
-import type { CommandLock } from './keptPayments.ts'
+import {
+  type Deadline,
+  type HttpCall,
+  HttpFailure,
+  type HttpResponse,
+  readTarget,
+  startDeadline,
+} from './httpCall.ts'
 import { codeOf, payOffer, type Run, underWay } from './payOffer.ts'
 import {
+  type CommandLock,
   DEFAULT_MAX_BODY_BYTES,
   DEFAULT_MAX_USD,
   DEFAULT_TIMEOUT_MS,
@@ -14,48 +19,47 @@ import {
   type Wallets,
 } from './payOptions.ts'
 import type { PayOutcome, PayReport } from './payReport.ts'
-import { priceInUsd } from './priceInUsd.ts'
-import { readOffer } from './readOffer.ts'
+import { priceInUsd, readOffer, requestUnpaid, withoutOffer } from './readOffer.ts'
 import { resumeCommand } from './resumePayment.ts'
-import { readTarget } from './targetUrl.ts'
+import { offersSignIn, signInTo } from './signIn.ts'
 
 /**
- * Calls an address and, when it costs money, pays for it once: reads the 402, refuses what it does not understand exactly,
- * signs at most one payment, keeps it on disk before sending it, repeats that same payment while the outcome is open, and
- * believes a receipt only when the chain confirms it. When a former run of the same method, address and body has left a
- * payment open, that one is sent again and none is signed; of two runs at the same time, one signs.
+ * Calls a URL and, if it costs money, pays for it once. It reads the 402, and refuses an offer that it does not understand exactly.
+ * It signs at most one payment, and stores the payment on disk before sending it. It repeats the same payment while the outcome is
+ * unknown. It trusts a receipt only if the chain confirms it. If an earlier run with the same method, URL and body left a payment
+ * open, that payment is sent again, and no other is signed. If two runs are concurrent, only one of them signs.
  *
- * @example
- * const wallets = { eip155: createEvmBuyer({ privateKey }) }
+ * @example const wallets = { eip155: createEvmBuyer({ privateKey }) }
  * const report = await payForUrl({ url: 'https://example.com/api/link/demo/hello', wallets, payments })
- * if (report.outcome === 'paid') use(report.answer!.body)
+ * if (report.outcome === 'paid') use(report.response!.body)
  *
- * @returns a report in every case that the world can bring about
- * @throws {UsageError} the options are wrong, or a kept payment can not be read; nothing was asked
+ * @returns a report for every outcome of the call
+ * @throws {UsageError} if the options are wrong or a stored payment cannot be read. No request was sent then
  */
 export async function payForUrl(options: PayOptions): Promise<PayReport> {
   const url = readTarget(options.url, options.allowInsecureHttp ?? false)
   const commandId = options.payments.idOf({ url, method: options.method ?? 'GET', body: options.body })
   const run: Run = { options, url, commandId, onStep: options.onStep ?? (() => {}) }
-  if (options.again === true) return await payAnew(run, async (pay) => await pay(() => true))
+  if (options.again === true) return await payAgain(run, async (pay) => await pay(() => true))
   const open = await options.payments.find(commandId)
   if (open.length > 0) {
-    // The lock is let go in between: between the two, whoever comes first signs, and the other finds it busy or signed.
+    // This releases the lock. The first run that takes it again signs. Any other run finds the lock taken, or finds the signed
+    // payment.
     const former = await alone(run, null, () => resumeCommand(open, options))
     if (former !== undefined) return former
   }
-  return await payAnew(run, (pay, answer) =>
-    alone(run, answer, async ({ isOurs }) => {
+  return await payAgain(run, (pay, response) =>
+    alone(run, response, async ({ isOurs }) => {
       const meanwhile = await options.payments.find(commandId)
       return (await resumeCommand(meanwhile, options)) ?? (await pay(isOurs))
     }),
   )
 }
 
-/** Does something while no other run of the command does. */
+/** Runs the work if no other run of the same command is working. */
 async function alone<T>(
   { options, commandId, url }: Run,
-  answer: HttpAnswer | null,
+  response: HttpResponse | null,
   work: (lock: CommandLock) => Promise<T>,
 ): Promise<T | PayReport> {
   let lock: CommandLock | undefined
@@ -63,9 +67,9 @@ async function alone<T>(
     lock = await options.payments.lock(commandId)
   } catch (error) {
     const message = `A payment could not be kept on disk (${codeOf(error)}), so none was signed.`
-    return reportWithoutPayment('refused', message, url.href, answer)
+    return reportWithoutPayment('refused', message, url.href, response)
   }
-  if (lock === undefined) return reportWithoutPayment('under_way', underWay, url.href, answer)
+  if (lock === undefined) return reportWithoutPayment('under_way', underWay, url.href, response)
   try {
     return await work(lock)
   } finally {
@@ -73,34 +77,45 @@ async function alone<T>(
   }
 }
 
-/** Pays what was offered; `mayGoOn` is asked last of all, before the payment is sent. */
+/** Pays the offer. It calls `mayGoOn` directly before it sends the payment. */
 type Pay = (mayGoOn: () => boolean) => Promise<PayReport>
 
 /**
- * Asks for the price and pays it.
+ * Requests the price and pays it.
  *
- * @param guard decides, once a price is known that can be paid, whether `pay` runs
+ * @param guard runs `pay` once there is a price that can be paid, or decides not to run it
  */
-async function payAnew(
+async function payAgain(
   run: Run,
-  guard: (pay: Pay, answer: HttpAnswer) => Promise<PayReport>,
+  guard: (pay: Pay, response: HttpResponse) => Promise<PayReport>,
 ): Promise<PayReport> {
   const { options, url, onStep } = run
-  const end = (outcome: PayOutcome, message: string, answer: HttpAnswer | null = null, at = url) =>
-    reportWithoutPayment(outcome, message, at.href, answer)
+  const end = (outcome: PayOutcome, message: string, response: HttpResponse | null = null, at = url) =>
+    reportWithoutPayment(outcome, message, at.href, response)
 
   const wallets = await walletsOf(options)
   if (wallets instanceof BuyerRefusal) return end(wallets.outcome, wallets.message)
   const deadline = startDeadline(options.timeoutMs ?? DEFAULT_TIMEOUT_MS, options.signal)
-  const unpaid = await askUnpaid(callOf(options, url, deadline), onStep)
-  if (unpaid instanceof HttpFailure) return end('failed', `The server could not be asked: ${unpaid.message}.`)
-  const { call, answer } = unpaid
+  const unpaid = await requestUnpaid(callOf(options, url, deadline), onStep)
+  if (unpaid instanceof HttpFailure)
+    return end('failed', `The server could not be reached: ${unpaid.message}.`)
+  const { call, response } = unpaid
   const early = withoutOffer(unpaid)
-  if (early !== undefined) return end(early.outcome, early.message, answer, call.url)
-  const read = readOffer(answer, call.url)
+  if (early !== undefined) return end(early.outcome, early.message, response, call.url)
+  if (options.signIn === true) {
+    const { response: called, message } = await signInTo(response, call, wallets, options.network)
+    if (called !== null) return end(outcomeOf(called), `${message}. Nothing was paid.`, called, call.url)
+    onStep(`${message}.`)
+  }
+  const read = readOffer(response, call.url)
   const refuse = (message: string) =>
     end('refused', `The offer was refused: ${message}. Nothing was signed.`, null, call.url)
-  if (!read.ok) return refuse(read.message)
+  if (!read.ok) {
+    const mayHelp = options.signIn !== true && offersSignIn(response)
+    return refuse(
+      mayHelp ? `${read.message}, but the server accepts wallets that sign in (--sign-in)` : read.message,
+    )
+  }
   const capUsd = options.maxUsd ?? DEFAULT_MAX_USD
   const choice = chooseEntry(read.offer.accepts, wallets, {
     only: options.network,
@@ -110,9 +125,13 @@ async function payAnew(
   if (!choice.ok) return refuse(choice.message)
   return await guard(
     (mayGoOn) => payOffer(run, call, read.offer, [choice.chosen, ...choice.others], deadline, mayGoOn),
-    answer,
+    response,
   )
 }
+
+/** The outcome of a call that the server has accepted without a payment. */
+const outcomeOf = ({ status, isWhole, isWithinLimit }: HttpResponse): PayOutcome =>
+  status >= 200 && status < 300 && isWhole && isWithinLimit ? 'free' : 'failed'
 
 const noKey = {
   eip155: 'no EVM key was given (TOLLGATE_EVM_KEY, or --key-file)',
@@ -120,8 +139,8 @@ const noKey = {
 } as const
 
 const noWalletOfVault = {
-  eip155: 'the vault gives this agent no EVM wallet (its owner can add the scope wallet.base)',
-  solana: 'the vault gives this agent no Solana wallet (its owner can add the scope wallet.solana)',
+  eip155: "the vault gives this agent no EVM wallet (the vault's owner can add the scope wallet.base)",
+  solana: "the vault gives this agent no Solana wallet (the vault's owner can add the scope wallet.solana)",
 } as const
 
 async function walletsOf({ wallets }: PayOptions): Promise<Wallets | BuyerRefusal> {

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { formatAmount } from '../core/domain/money.ts'
-import type { ChosenEntry } from '../core/x402/chooseEntry.ts'
+import type { Offer } from '../core/x402/envelope.ts'
 import { encodeHeader } from '../core/x402/header.ts'
-import type { Offer } from '../core/x402/readEnvelope.ts'
+import type { ChosenEntry } from '../core/x402/offerTerms.ts'
 import {
   asRefusal,
   type Buyer,
@@ -12,38 +12,41 @@ import {
   UnpayableTerms,
 } from './buyer.ts'
 import { conclude, reportWithoutPayment } from './conclude.ts'
-import { type Deadline, startDeadline, within } from './deadline.ts'
-import type { HttpCall } from './httpCall.ts'
-import type { KeptPayment } from './keptPayments.ts'
+import { type Deadline, type HttpCall, startDeadline, within } from './httpCall.ts'
 import {
-  type CapQuestion,
   DEFAULT_MAX_USD,
   DEFAULT_TIMEOUT_MS,
   defaultRetryDelaysMs,
   type PayOptions,
+  type PriceConfirmation,
+  type SavedPayment,
 } from './payOptions.ts'
 import type { PaymentSummary, PayOutcome, PayReport } from './payReport.ts'
-import { type Price, priceInUsd } from './priceInUsd.ts'
+import { type Price, priceInUsd } from './readOffer.ts'
 import { sendPayment } from './sendPayment.ts'
+import { judgeSignedOffers } from './signedOffer.ts'
 
-/** Longest payment header: servers refuse a head above 16 KiB. */
+/** Maximum length of a payment header, in characters. Servers refuse a head above 16 KiB. */
 const MAX_PAYMENT_HEADER_CHARS = 15_000
-/** What a payload adds to it, at most: a Solana packet of 1,232 bytes in base64 twice over. */
+/**
+ * Maximum characters that a payload adds to the header. The longest payload is a Solana packet of 1,232 bytes, base64-encoded
+ * twice.
+ */
 const PAYLOAD_CHARS = 2_400
 
-/** What is fixed for one run. */
+/** The parts of a run that stay the same. */
 export interface Run {
   readonly options: PayOptions
-  /** The address as it was asked for. */
+  /** The URL as the user gave it. */
   readonly url: URL
   readonly commandId: string
   readonly onStep: (text: string) => void
 }
 
 export const underWay =
-  'Another run of this command is under way; this one signed nothing. Run it again when that one has ended, or pay anew with --again.'
+  'Another run of this command is in progress, so this run signed nothing. Run the command again when the other run has ended, or make a new payment with --again.'
 
-/** Signs one of the entries, keeps the payment and sends it. */
+/** Signs one of the entries, stores the payment and sends it. */
 export async function payOffer(
   run: Run,
   call: HttpCall,
@@ -63,15 +66,25 @@ export async function payOffer(
       ...reportWithoutPayment(outcome, message, call.url.href, null),
       payment: summary,
     })
-    onStep(`Price: ${summary.amount} ${summary.symbol} on ${summary.network} to ${summary.payTo}.`)
+    onStep(
+      `Price: ${most(summary)}${summary.amount} ${summary.symbol} on ${summary.network} to ${summary.payTo}.`,
+    )
     if (price.isAboveCap) {
       const isAgreed = await agree(options, summary, price, call.url)
       if (!isAgreed) return end('above_cap', aboveCapMessage(summary, options))
-      // The user may have thought for a while; what follows has its own time.
+      // The user may have needed time to decide, so the next steps get a time limit of their own.
       time = startDeadline(options.timeoutMs ?? DEFAULT_TIMEOUT_MS, options.signal)
     }
     if (headerOf(chosen, offer, {}).length + PAYLOAD_CHARS > MAX_PAYMENT_HEADER_CHARS)
-      return end('refused', 'The offer is so long that its payment could not be sent; nothing was signed.')
+      return end('refused', 'The offer is too long, so its payment could not be sent. Nothing was signed.')
+
+    const { refusal, warning, signer } = await judgeSignedOffers(
+      offer.signedOffers,
+      chosen.entry,
+      call.url,
+      Date.now(),
+    )
+    if (refusal !== undefined) return end('refused', refusal)
 
     const signed = await sign(
       run,
@@ -81,17 +94,17 @@ export async function payOffer(
     )
     if (signed instanceof UnpayableTerms) {
       first ??= end('refused', signed.message)
-      onStep(`This offer can not be paid: ${signed.message}`)
+      onStep(`This offer cannot be paid: ${signed.message}`)
       continue
     }
     if (signed instanceof BuyerRefusal) return end(signed.outcome, signed.message)
     if (signed instanceof Error) return end('refused', unkept(signed))
-    if (chosen.buyer.asksAPerson === true)
+    if (chosen.buyer.waitsForPerson === true)
       time = startDeadline(options.timeoutMs ?? DEFAULT_TIMEOUT_MS, options.signal)
     const paymentHeader = headerOf(chosen, offer, signed.payload)
     const paidCall = withOwnKey(call)
-    const stateFile = await kept(() =>
-      payments.save(commandId, keptOf(paidCall, paymentHeader, signed, summary)),
+    const stateFile = await storedAttempt(() =>
+      payments.save(commandId, savedOf(paidCall, paymentHeader, signed, summary)),
     )
     if (stateFile instanceof Error) return end('refused', unkept(stateFile))
     await payments.dropOrderKey(commandId)
@@ -99,7 +112,7 @@ export async function payOffer(
       await payments.remove(stateFile)
       return end('under_way', underWay)
     }
-    onStep(`Signed. Kept in ${stateFile}; sending.`)
+    onStep(`Signed. The payment is stored in ${stateFile} and sent now.`)
 
     const sent = await sendPayment(
       { ...paidCall, signal: time.calls },
@@ -118,6 +131,8 @@ export async function payOffer(
       rpcUrl: options.rpcUrl,
       signal: within(time.all, options.chainWaitMs),
       onStep,
+      warnings: warning === undefined ? [] : [warning],
+      offerSigner: signer,
       deliver: options.deliver,
     })
   }
@@ -125,8 +140,9 @@ export async function payOffer(
 }
 
 function summaryOf({ terms, buyer }: ChosenEntry<Buyer>, price: Price, offer: Offer): PaymentSummary {
-  const { asset, amountAtomic, payTo } = terms
+  const { scheme, asset, amountAtomic, payTo } = terms
   return {
+    scheme,
     network: asset.network,
     symbol: asset.symbol,
     amount: formatAmount(amountAtomic, asset.decimals, 2),
@@ -137,11 +153,16 @@ function summaryOf({ terms, buyer }: ChosenEntry<Buyer>, price: Price, offer: Of
   }
 }
 
+/** The beginning of an amount in a sentence. */
+export const most = ({ scheme }: Pick<PaymentSummary, 'scheme'>): string =>
+  scheme === 'upto' ? 'at most ' : ''
+
 async function agree(options: PayOptions, summary: PaymentSummary, price: Price, url: URL): Promise<boolean> {
   if (options.confirm === undefined) return false
-  const { amount, symbol, network, payTo, usd } = summary
+  const { scheme, amount, symbol, network, payTo, usd } = summary
   const capUsd = options.maxUsd ?? DEFAULT_MAX_USD
-  const question: CapQuestion = {
+  const question: PriceConfirmation = {
+    scheme,
     usd,
     capUsd,
     amount,
@@ -154,32 +175,38 @@ async function agree(options: PayOptions, summary: PaymentSummary, price: Price,
   return await options.confirm(question, options.signal)
 }
 
-const aboveCapMessage = ({ usd }: PaymentSummary, { maxUsd }: PayOptions): string =>
-  `The price of ${usd} USD is above the cap of ${maxUsd ?? DEFAULT_MAX_USD} USD; nothing was signed. --max raises the cap.`
+const aboveCapMessage = (summary: PaymentSummary, { maxUsd }: PayOptions): string =>
+  `The price of ${most(summary)}${summary.usd} USD is above the cap of ${maxUsd ?? DEFAULT_MAX_USD} USD. Nothing was signed. --max raises the cap.`
 
-/** Where somebody else signs, the order is kept first: a run that is killed meanwhile goes on with the same one. */
+/**
+ * Signs the payment. If an external signer signs, the order is stored first, so that a later run continues with the same order if
+ * this run is killed.
+ */
 async function sign(
   { options, commandId }: Run,
   { terms, buyer }: ChosenEntry<Buyer>,
   order: Order,
   time: Deadline,
 ): Promise<SignedPayment | BuyerRefusal | Error> {
-  if (buyer.asksAPerson !== true) return await buyer.sign(terms, time.calls, order).catch(asRefusal)
+  if (buyer.waitsForPerson !== true) return await buyer.sign(terms, time.calls, order).catch(asRefusal)
   const { payments, signal = new AbortController().signal } = options
   const isKept = options.again !== true
-  const idempotencyKey = isKept ? await kept(() => payments.keepOrderKey(commandId, order)) : undefined
+  const idempotencyKey = isKept
+    ? await storedAttempt(() => payments.keepOrderKey(commandId, order))
+    : undefined
   if (idempotencyKey instanceof Error) return idempotencyKey
   const signed = await buyer
     .sign(terms, signal, idempotencyKey === undefined ? order : { ...order, idempotencyKey })
     .catch(asRefusal)
-  // A vault that went away may have signed: the next run asks it for the same.
-  if (isKept && signed instanceof BuyerRefusal && signed.outcome !== 'vault_away')
+  // If the vault became unavailable, it may have signed. The order's key then stays, so that the next run requests the same
+  // payment.
+  if (isKept && signed instanceof BuyerRefusal && signed.outcome !== 'vault_unavailable')
     await payments.dropOrderKey(commandId)
   return signed
 }
 
-/** Nothing is sent that could not be sent again after a crash. */
-async function kept(write: () => Promise<string>): Promise<string | Error> {
+/** Stores a payment. It is sent only if it was stored, so that it can be sent again after a crash. */
+async function storedAttempt(write: () => Promise<string>): Promise<string | Error> {
   try {
     return await write()
   } catch (error) {
@@ -190,26 +217,26 @@ async function kept(write: () => Promise<string>): Promise<string | Error> {
 export const codeOf = (error: unknown): string => (error as NodeJS.ErrnoException).code ?? 'unknown'
 
 const unkept = ({ message }: Error): string =>
-  `The payment could not be kept on disk (${message}), so it was not sent.`
+  `The payment could not be stored on disk (${message}), so it was not sent.`
 
 const headerOf = ({ entry }: ChosenEntry<Buyer>, { resource, extensions }: Offer, payload: object): string =>
   encodeHeader({ x402Version: 2, payload, resource, accepted: entry, extensions })
 
 /**
- * What was paid for is handed out again to its buyer, and a payment can be read on chain by anybody: this key tells the two
- * apart, wherever a later run asks from. Unless the user's own headers have one.
+ * Adds an Idempotency-Key to the call, unless the user's own headers contain one. A payment on chain is public. The key
+ * distinguishes the buyer, who may request the response again from any address, from a stranger.
  */
 function withOwnKey(call: HttpCall): HttpCall {
   const isGiven = call.headers.some((name, i) => i % 2 === 0 && name.toLowerCase() === 'idempotency-key')
   return isGiven ? call : { ...call, headers: [...call.headers, 'Idempotency-Key', randomUUID()] }
 }
 
-function keptOf(
+function savedOf(
   call: HttpCall,
   paymentHeader: string,
   payment: SignedPayment,
   summary: PaymentSummary,
-): KeptPayment {
+): SavedPayment {
   return {
     tollgatePayment: 1,
     createdAt: new Date().toISOString(),

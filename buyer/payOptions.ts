@@ -1,73 +1,136 @@
 import type { ChainFamily, NetworkId } from '../core/domain/network.ts'
-import type { Buyer } from './buyer.ts'
-import type { KeptPayments } from './keptPayments.ts'
-import type { PayReport } from './payReport.ts'
+import type { Scheme } from '../core/x402/types.ts'
+import type { Buyer, SignedPayment } from './buyer.ts'
+import type { PaymentSummary, PayReport } from './payReport.ts'
 
 export const DEFAULT_MAX_USD = '1.00'
 export const DEFAULT_TIMEOUT_MS = 30_000
 export const DEFAULT_MAX_BODY_BYTES = 1_000_000
 export const defaultRetryDelaysMs: readonly number[] = [1_000, 2_000, 4_000]
 
-/** The wallets of a run, one a chain family. */
+/** The wallets of a run, one per chain family. */
 export type Wallets = Readonly<Partial<Record<ChainFamily, Buyer>>>
 
-/** A price above the cap, as the user is asked about it. */
-export interface CapQuestion {
-  /** Price and cap in USD, decimal strings. */
+/** A price above the cap. The user has to confirm it. */
+export interface PriceConfirmation {
+  /** In scheme `upto`, the price is the most that can be charged. */
+  readonly scheme: Scheme
+  /** Price and cap in USD, as decimal strings. */
   readonly usd: string
   readonly capUsd: string
   readonly amount: string
   readonly symbol: string
   readonly network: string
   readonly payTo: string
-  /** The address that is paid for: where redirects ended. */
+  /** The URL that is paid for, after redirects. */
   readonly url: string
-  /** True when the price is at most ten times the cap. */
+  /** Whether the price is at most ten times the cap. */
   readonly isWithinTenfold: boolean
 }
 
-/** What {@link payForUrl} needs. */
+/** Options of {@link payForUrl}. */
 export interface PayOptions {
   readonly url: string
-  /** Default GET. */
+  /** `GET` if absent. */
   readonly method?: string
-  /** Flat list of name, value; added to both calls. */
+  /** Names and values in turn. They are added to the call without and with payment. */
   readonly headers?: readonly string[]
   readonly body?: Uint8Array
   /**
-   * The wallets that may pay, one a chain family, made for this run; or how to get them, asked only when no payment of a
-   * former run is open. May throw a {@link import('./buyer.ts').BuyerRefusal}.
+   * The wallets that may pay, one per chain family, created for this run. It may be a function that creates them, which is called
+   * only if no payment of an earlier run is open. The function may throw a {@link import('./buyer.ts').BuyerRefusal}.
    */
   readonly wallets: Wallets | (() => Promise<Wallets>)
-  /** Pay on this network only. Default: the first offer that a wallet can pay. */
+  /** The only network on which to pay. If absent, the network of the first offer that a wallet can pay. */
   readonly network?: NetworkId
-  /** Prices above this many USD are asked about. Decimal string; default 1.00. */
+  /** True to sign in with a wallet, if the 402 offers that, and to pay only if the server does not accept the sign-in. */
+  readonly signIn?: boolean
+  /** Prices above this cap need confirmation. USD as a decimal string, 1.00 if absent. */
   readonly maxUsd?: string
-  /** Asked when the price is above the cap; without it such a price is refused. */
-  readonly confirm?: (question: CapQuestion, signal: AbortSignal | undefined) => Promise<boolean>
-  /** Node to ask about the receipt. Default: the network's public one. */
+  /** Called if the price is above the cap. If absent, such a price is refused. */
+  readonly confirm?: (question: PriceConfirmation, signal: AbortSignal | undefined) => Promise<boolean>
+  /** Node that verifies the receipt. If absent, the network's public node. */
   readonly rpcUrl?: string
-  /** For the whole run, in ms; waiting for `confirm`, or for a vault's owner, not counted. Default 30 s. */
+  /** Time limit of the whole run, in ms, 30 s if absent. The time in `confirm` and the wait for a vault's owner do not count. */
   readonly timeoutMs?: number
-  /** Longest wait for the chain after the answer, in ms. Default: what is left of `timeoutMs`. */
+  /** Maximum wait for the chain after the response, in ms. If absent, the rest of `timeoutMs`. */
   readonly chainWaitMs?: number
-  /** Longest answer that is kept, in bytes. Default 1 MB. */
+  /** Maximum bytes of the response that are read. 1 MB if absent. */
   readonly maxBodyBytes?: number
-  /** Send a payment over plain HTTP to a host that is not this machine. */
+  /** True if a payment may be sent over plain HTTP to a host other than this machine. */
   readonly allowInsecureHttp?: boolean
-  /** Where payments in flight are kept. */
-  readonly payments: KeptPayments
-  /** Pay anew, though a payment of the same method, address and body is open or another run is making one. */
+  /** Storage of payments with an unknown outcome. */
+  readonly payments: SavedPayments
+  /** True to make a new payment even if a payment for the same method, URL and body is open or in progress. */
   readonly again?: boolean
-  /** How long to wait before each repetition of the payment, in ms. Default 1 s, 2 s, 4 s. */
+  /** Delay before each repetition of the payment, in ms. 1 s, 2 s and 4 s if absent. */
   readonly retryDelaysMs?: readonly number[]
   /**
-   * Brings a report of a purchase to where it belongs, before its payment is forgotten: while an answer is nowhere, the
-   * payment is what gets it again. Called for the outcome `paid`; when it throws, the payment is kept.
+   * Called for the outcome `paid`, before the payment is deleted. It stores the report with the response, because until then only
+   * the payment can get the response again. If it throws, the payment stays.
    */
   readonly deliver?: (report: PayReport) => Promise<void>
-  /** Ends the run; a payment that was sent is kept for `--resume`. */
+  /** Ends the run. A payment that was sent stays stored for `--resume`. */
   readonly signal?: AbortSignal
-  /** Hears of every step, in words; may quote the seller. */
+  /** Called for every step with a sentence, which may quote the seller. */
   readonly onStep?: (text: string) => void
+}
+
+/** A signed payment and its call. A later run needs nothing else. It contains no key. */
+export interface SavedPayment {
+  readonly tollgatePayment: 1
+  readonly createdAt: string
+  readonly url: string
+  readonly method: string
+  /** The user's own headers, then the payment's Idempotency-Key. Names and values in turn. */
+  readonly headers: readonly string[]
+  /** Base64. Null if there is no body. */
+  readonly body: string | null
+  /** Value of `PAYMENT-SIGNATURE`, which later runs send unchanged. */
+  readonly paymentHeader: string
+  readonly payment: SignedPayment
+  readonly summary: PaymentSummary
+}
+
+/** The fields that make two runs the same purchase. Options that only affect how it is paid are left out. */
+export interface Command {
+  readonly url: URL
+  readonly method: string
+  readonly body: Uint8Array | undefined
+}
+
+/** Exclusive use of a command by one run. */
+export interface CommandLock {
+  release(): void
+  /** False if another run has taken over, because this run was suspended and appeared dead. */
+  isOurs(): boolean
+}
+
+/** Storage for payments with an unknown outcome, so that a crash loses no payment and no payment is made twice. */
+export interface SavedPayments {
+  /** An id of the command, which does not reveal the command's content. */
+  idOf(command: Command): string
+  /** Locks a command for this run. @returns undefined while another run has the lock @throws errors of the storage */
+  lock(commandId: string): Promise<CommandLock | undefined>
+  /** The payments of a command, newest first. @throws {UsageError} if they cannot be listed */
+  find(commandId: string): Promise<string[]>
+  /**
+   * Stores a payment durably and completely before it is sent. The stored payment is as valuable as the money, and may contain the
+   * user's headers.
+   *
+   * @returns its name, by which a person can resume it
+   */
+  save(commandId: string, payment: SavedPayment): Promise<string>
+  /** @throws {UsageError} if it does not exist, is damaged, or other users of the machine can read it */
+  load(name: string): Promise<SavedPayment>
+  remove(name: string): Promise<void>
+  /**
+   * The Idempotency-Key for an order to an external signer. If a run was killed, the next run gets the same key, so that the signer
+   * returns what it has already signed and does not ask a person twice.
+   *
+   * @param order a different order gets a different key
+   */
+  keepOrderKey(commandId: string, order: unknown): Promise<string>
+  /** Deletes the key of a finished order, whose payment is stored or will never exist. */
+  dropOrderKey(commandId: string): Promise<void>
 }

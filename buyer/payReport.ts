@@ -1,3 +1,5 @@
+import type { Scheme } from '../core/x402/types.ts'
+
 export type PayOutcome =
   | 'free'
   | 'paid'
@@ -7,58 +9,64 @@ export type PayOutcome =
   | 'rejected'
   | 'unverified'
   | 'unknown'
-  | 'bad_answer'
+  | 'bad_response'
   | 'under_way'
   | 'vault_refused'
   | 'over_budget'
   | 'vault_locked'
-  | 'vault_away'
+  | 'vault_unavailable'
   | 'vault_unanswered'
 
-/** Whether the buyer's money moved: `not_yet` means that the signed payment can still be used. */
+/** Whether the buyer's money has moved. `not_yet` means that the signed payment can still be used. */
 export type Charged = 'yes' | 'no' | 'not_yet' | 'unknown'
 
-/** What was signed, or would have been: shown before and after. */
+/** What was signed or would be signed, as shown before and after signing. */
 export interface PaymentSummary {
+  /** `upto` if the seller may charge less than `amount`, down to nothing. */
+  readonly scheme: Scheme
   readonly network: string
   readonly symbol: string
-  /** Decimal string in whole units. */
+  /** In whole units, as a decimal string. In scheme `upto`, the most that can be charged. */
   readonly amount: string
-  /** What it is worth in USD, decimal string. */
+  /** Value of the amount in USD, as a decimal string. */
   readonly usd: string
   readonly payTo: string
   readonly payer: string
-  /** The seller's words; untrusted. */
+  /** The seller's own text, which is untrusted. */
   readonly description: string
 }
 
-/** The seller's answer; the bytes as received. */
-export interface PaidAnswer {
+/** The seller's response, with the bytes as received. */
+export interface PaidResponse {
   readonly status: number
   readonly contentType: string
-  /** Where a redirect leads, as received; null without one. It is never followed with a payment. */
+  /** Target of a redirect, as received. Null if there is none. A payment is never sent to it. */
   readonly location: string | null
   readonly body: Uint8Array
-  /** False when the connection broke or the body was longer than the limit. */
+  /** False if the connection broke or the body was larger than the limit. */
   readonly isComplete: boolean
 }
 
-/** How a run of `tollgate pay` ended. */
+/** The outcome of a run of `tollgate pay`. */
 export interface PayReport {
   readonly outcome: PayOutcome
-  /** What happened and what to do, for a person. May quote the seller. */
+  /** What happened and what to do, as sentences for the user. May quote the seller. */
   readonly message: string
   readonly url: string
   readonly payment: PaymentSummary | null
-  /** True only when the chain confirmed the transaction. */
+  /** Whether the chain confirmed the transaction. */
   readonly isVerified: boolean
-  /** Whether the money moved, as far as the chain says; `no` when nothing was signed. */
+  /** Whether the money has moved by the chain. `no` if nothing was signed. */
   readonly charged: Charged
+  /** The amount that the chain shows as charged, in whole units as a decimal string. Null if the chain shows none. */
+  readonly chargedAmount: string | null
   readonly transaction: string | null
-  readonly answer: PaidAnswer | null
+  readonly response: PaidResponse | null
   /** How often the payment was sent. */
   readonly attempts: number
-  /** Where the payment is kept for `--resume`; null when there is nothing to resume. */
+  /** Where the payment is stored for `--resume`. Null if there is nothing to resume. */
   readonly stateFile: string | null
+  /** The seller's signed receipt of this payment (x402 extension `offer-receipt`). Null if there is none that is valid. */
+  readonly signedReceipt: object | null
   readonly warnings: readonly string[]
 }

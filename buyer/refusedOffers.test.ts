@@ -1,14 +1,14 @@
 import { gzipSync } from 'node:zlib'
 import t from 'tap'
 import { encodeHeader } from '../core/x402/header.ts'
-import { startEvmWorld } from './testing/evmWorld.ts'
-import { type Answer, offer, startSeller } from './testing/seller.ts'
+import { startEvmWorld } from '../test/helpers/buyer/evmWorld.ts'
+import { type Answer, offer, startSeller } from '../test/helpers/buyer/seller.ts'
 
 const world = await startEvmWorld(t)
 const tokenLookAlike = '0x036CbD53842c5426634e7929541eC2318f3dCF7f'
 const mainnetUsdc = '0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913'
 
-/** A seller that would settle whatever it gets, so that nothing but the buyer stands in the way. */
+/** A seller that would settle any payment, so that only the buyer can refuse. */
 const greedy =
   (ask: Answer): Answer =>
   async (request, response, seller) => {
@@ -46,12 +46,13 @@ const entries: Record<string, [entry: object, message: RegExp]> = {
   'asks for nothing': [{ amount: '0' }, /amount/],
   'asks for more than the token can hold': [{ amount: `9${'0'.repeat(77)}` }, /out of range/],
   'uses the version 1 name of the amount': [{ amount: undefined, maxAmountRequired: '10000' }, /amount/],
-  'wants a look-alike token': [{ asset: tokenLookAlike }, /token that is not known/],
-  "wants another network's token": [{ asset: mainnetUsdc }, /token that is not known/],
-  'wants a scheme with an open amount': [{ scheme: 'upto' }, /another scheme/],
-  'is on a network nobody knows': [{ network: 'eip155:1' }, /network that is not known/],
-  'spells the network oddly': [{ network: 'eip155:084532' }, /network that is not known/],
-  'uses the version 1 name of the network': [{ network: 'base-sepolia' }, /network that is not known/],
+  'wants a look-alike token': [{ asset: tokenLookAlike }, /token is not known/],
+  "wants another network's token": [{ asset: mainnetUsdc }, /token is not known/],
+  'wants a scheme of channels': [{ scheme: 'batch-settlement' }, /scheme is not exact or upto/],
+  'may charge less, but names no account that may charge': [{ scheme: 'upto' }, /facilitatorAddress/],
+  'is on a network that is unknown': [{ network: 'eip155:10' }, /network is not known/],
+  'spells the network oddly': [{ network: 'eip155:084532' }, /network is not known/],
+  'uses the version 1 name of the network': [{ network: 'base-sepolia' }, /network is not known/],
   'is on a chain without a wallet': [
     { network: 'solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1' },
     /no Solana key was given \(TOLLGATE_SOLANA_KEY, or --key-file\)/,
@@ -62,13 +63,13 @@ const entries: Record<string, [entry: object, message: RegExp]> = {
   'names no EIP-712 domain': [{ extra: {} }, /EIP-712 domain/],
   'has no extra': [{ extra: undefined }, /extra is missing/],
   'lies about the decimals': [{ extra: { name: 'USDC', version: '2', decimals: 18 } }, /extra.decimals/],
-  'wants a Permit2 transfer': [
+  'wants a Permit2 transfer, which this wallet has not allowed': [
     { extra: { name: 'USDC', version: '2', assetTransferMethod: 'permit2' } },
-    /needs an allowance/,
+    /Permit2 may move 0.00 USDC .*approve/,
   ],
   'wants its money through an escrow': [
     { extra: { name: 'USDC', version: '2', paymentFlow: 'escrow' } },
-    /payment flow that is not known/,
+    /payment flow is not known/,
   ],
   'gives no time to settle': [{ maxTimeoutSeconds: 0 }, /maxTimeoutSeconds/],
   'gives negative time': [{ maxTimeoutSeconds: -300 }, /maxTimeoutSeconds/],
@@ -94,7 +95,7 @@ for (const [name, [entry, message]] of Object.entries(entries)) {
   })
 }
 
-/** Offers whose envelope is wrong. */
+/** Offers with a wrong envelope. */
 const envelopes: Record<string, [rest: (origin: string) => object, message: RegExp]> = {
   'is of another version': [() => ({ x402Version: 3 }), /x402Version/],
   'writes its version as text': [() => ({ x402Version: '2' }), /x402Version/],
@@ -146,7 +147,7 @@ const envelopes: Record<string, [rest: (origin: string) => object, message: RegE
       resource: { url: `${origin}/x`, description: 'x'.repeat(5_800) },
       accepts: [{ ...(world.offerFor(origin)['accepts'] as object[])[0], note: 'y'.repeat(5_400) }],
     }),
-    /so long that its payment could not be sent/,
+    /too long, so its payment could not be sent/,
   ],
   'is too long to be sent back': [
     (origin) => ({ resource: { url: `${origin}/x`, description: 'x'.repeat(7_000) } }),
@@ -166,35 +167,35 @@ for (const [name, [rest, message]] of Object.entries(envelopes)) {
   })
 }
 
-/** 402s that are wrong below the offer: as bytes. */
+/** 402s that are malformed below the offer, as bytes. */
 const heads: Record<string, [ask: Answer, message: RegExp]> = {
   'says one price in the head and another in the body': [
     (_, response, { url }) => offer(response, world.offerFor(url), world.offerFor(url, { amount: '1' })),
-    /different things/,
+    /contradicts its PAYMENT-REQUIRED header/,
   ],
   'says one payee in the head and another in the body': [
     (_, response, { url }) =>
       offer(response, world.offerFor(url, { payTo: world.buyer }), world.offerFor(url)),
-    /different things/,
+    /contradicts its PAYMENT-REQUIRED header/,
   ],
   'says one resource in the head and another in the body': [
     (_, response, { url, origin }) =>
       offer(response, world.offerFor(url), world.offerFor(url, {}, { resource: { url: `${origin}/other` } })),
-    /different things/,
+    /contradicts its PAYMENT-REQUIRED header/,
   ],
   'has one entry more in the body': [
     (_, response, { url }) => {
       const [honest] = world.offerFor(url)['accepts'] as object[]
       offer(response, world.offerFor(url), world.offerFor(url, {}, { accepts: [honest, honest] }))
     },
-    /different things/,
+    /contradicts its PAYMENT-REQUIRED header/,
   ],
   'says another payee in the body, beside fields of version 1': [
     (_, response, { url }) => {
       const v1 = { maxAmountRequired: '10000', resource: url, mimeType: '' }
       offer(response, world.offerFor(url), world.offerFor(url, { ...v1, payTo: world.buyer }))
     },
-    /different things/,
+    /contradicts its PAYMENT-REQUIRED header/,
   ],
   'says another payee in a body without a version': [
     (_, response, { url }) =>
@@ -203,7 +204,7 @@ const heads: Record<string, [ask: Answer, message: RegExp]> = {
         world.offerFor(url),
         world.offerFor(url, { payTo: world.buyer }, { x402Version: undefined }),
       ),
-    /different things/,
+    /contradicts its PAYMENT-REQUIRED header/,
   ],
   'has a body with a duplicate key': [
     (_, response, { url }) =>
@@ -244,7 +245,7 @@ const heads: Record<string, [ask: Answer, message: RegExp]> = {
       response
         .writeHead(402, { 'payment-required': encodeHeader(world.offerFor(url)), 'content-encoding': 'gzip' })
         .end(gzipSync(JSON.stringify(world.offerFor(url, { amount: '1' })))),
-    /different things/,
+    /contradicts its PAYMENT-REQUIRED header/,
   ],
   'hides a large body in a small one': [
     (_, response, { url }) =>
@@ -264,7 +265,7 @@ const heads: Record<string, [ask: Answer, message: RegExp]> = {
       ])
       response.end('{}')
     },
-    /twice/,
+    /header is repeated/,
   ],
   'has its offer in both alphabets of base64': [
     (_, response, { url }) => {
@@ -363,20 +364,20 @@ for (const status of [301, 302, 303, 307, 308]) {
       other.url.replace('127.0.0.1', 'localhost'),
     ]) {
       const run = await world.pay((_, response) => response.writeHead(status, { location }).end())
-      t.match(run.report, { outcome: 'refused', message: /redirects to .*inside one origin/ })
+      t.match(run.report, { outcome: 'refused', message: /redirects to .*within the same origin/ })
       t.equal(other.received.length, 0)
       t.equal(run.signatures, 0)
     }
   })
 }
 
-/** Redirects inside the origin that are not followed all the same. */
+/** Redirects within the origin that are still not followed. */
 const redirects: Record<string, [answer: Answer, options: object, calls: number, message: RegExp]> = {
   'that goes round in a circle': [
     ({ path }, response) => response.writeHead(302, { location: path === '/a' ? '/b' : '/a' }).end(),
     {},
     6,
-    /more than 5 redirects/,
+    /at most 5 redirects/,
   ],
   'of a POST that would become a GET': [
     (_, response) => response.writeHead(302, { location: '/a' }).end(),
@@ -401,9 +402,9 @@ const redirects: Record<string, [answer: Answer, options: object, calls: number,
     (_, response) => response.writeHead(308, ['Location', '/a', 'Location', '/b']).end(),
     {},
     1,
-    /no one address/,
+    /not name exactly one address/,
   ],
-  'to nowhere': [(_, response) => response.writeHead(308).end(), {}, 1, /no one address/],
+  'to nowhere': [(_, response) => response.writeHead(308).end(), {}, 1, /not name exactly one address/],
   'that is none': [
     (_, response) => response.writeHead(300, { location: '/a' }).end(),
     {},
@@ -412,9 +413,9 @@ const redirects: Record<string, [answer: Answer, options: object, calls: number,
   ],
 }
 
-for (const [name, [answer, options, calls, message]] of Object.entries(redirects)) {
+for (const [name, [respond, options, calls, message]] of Object.entries(redirects)) {
   t.test(`a redirect ${name} is not followed`, async (t) => {
-    const run = await world.pay(answer, options)
+    const run = await world.pay(respond, options)
     t.match(run.report, { outcome: 'refused', charged: 'no' })
     t.match(run.report.message, message)
     t.equal(run.seller.received.length, calls)
@@ -440,13 +441,13 @@ t.test('the default cap is one dollar', async (t) => {
 t.test('a wallet without the money signs nothing', async (t) => {
   const ask: Answer = (_, response, { url }) => offer(response, world.offerFor(url, { amount: '900000000' }))
   const run = await world.pay(greedy(ask), { maxUsd: '1000' })
-  t.match(run.report, { outcome: 'refused', message: /the price is 900.00; nothing was signed/ })
+  t.match(run.report, { outcome: 'refused', message: /the price is 900.00\. Nothing was signed/ })
   t.equal(run.signatures, 0)
 })
 
 t.test('a seller that never answers is given up at the deadline', async (t) => {
   const run = await world.pay(() => {}, { timeoutMs: 600 })
-  t.match(run.report, { outcome: 'failed', message: /time was up/ })
+  t.match(run.report, { outcome: 'failed', message: /time limit passed/ })
 })
 
 t.test('a seller that answers one byte at a time is given up at the deadline', async (t) => {
@@ -481,5 +482,5 @@ t.test('an entry for somebody else is passed over, and --network chooses', async
   }
   t.equal((await world.pay(ask)).report.outcome, 'paid')
   const other = await world.pay(ask, { network: 'eip155:8453' })
-  t.match(other.report, { outcome: 'refused', message: /another network than --network/ })
+  t.match(other.report, { outcome: 'refused', message: /network is not the one of --network/ })
 })

@@ -2,15 +2,15 @@ import { chmodSync, existsSync, readFileSync, statSync, symlinkSync, writeFileSy
 import { dirname } from 'node:path'
 import t from 'tap'
 import { createPaymentFiles } from '../cli/pay/paymentFiles.ts'
+import { PRICE, startEvmWorld } from '../test/helpers/buyer/evmWorld.ts'
+import { deliver, type Seller } from '../test/helpers/buyer/seller.ts'
 import { resumePayment } from './resumePayment.ts'
-import { PRICE, startEvmWorld } from './testing/evmWorld.ts'
-import { deliver, type Seller } from './testing/seller.ts'
 
 const world = await startEvmWorld(t)
 const payments = createPaymentFiles('/dev/null')
 const options = { payments, rpcUrl: world.chain.rpcUrl, timeoutMs: 10_000, retryDelaysMs: [10] }
 
-/** A run whose outcome stays open; `heal` makes the seller honest. */
+/** A run whose outcome stays open. `heal` makes the seller honest. */
 async function openRun(): Promise<{ file: string; seller: Seller; heal: () => void }> {
   let isBroken = true
   const run = await world.pay(
@@ -55,7 +55,7 @@ t.test('a payment that was settled meanwhile is recognised though the seller is 
   await world.settle(seller.paid()[0]!)
   await seller.close()
   const report = await resumePayment(file, options)
-  t.match(report, { outcome: 'bad_answer', charged: 'yes', isVerified: true })
+  t.match(report, { outcome: 'bad_response', charged: 'yes', isVerified: true })
   t.equal(report.payment?.amount, '0.01')
 })
 

@@ -1,23 +1,22 @@
 import { isDeepStrictEqual } from 'node:util'
 import { decodeStrictBase64 } from '../core/x402/header.ts'
-import { verifyReceipt } from './chains/verifyReceipt.ts'
+import { UsageError } from './buyer.ts'
+import { verifyReceipt } from './chains/receipt.ts'
 import { conclude } from './conclude.ts'
-import { startDeadline, within } from './deadline.ts'
-import type { KeptPayment } from './keptPayments.ts'
+import { readTarget, startDeadline, within } from './httpCall.ts'
 import {
   DEFAULT_MAX_BODY_BYTES,
   DEFAULT_TIMEOUT_MS,
   defaultRetryDelaysMs,
   type PayOptions,
+  type SavedPayment,
 } from './payOptions.ts'
 import type { PayReport } from './payReport.ts'
 import { sendPayment } from './sendPayment.ts'
-import { readTarget } from './targetUrl.ts'
-import { UsageError } from './usageError.ts'
 
 const MAX_STORED_BODY_BYTES = 12_000_000
-/** How long the chain is asked about a payment whose time is over, in ms; its clock may be behind ours. */
-const LOOK_MS = 2_000
+/** How long the chain is polled about an expired payment, in ms. The chain's clock may be behind this machine's. */
+const CHECK_MS = 2_000
 
 export type ResumeOptions = Pick<
   PayOptions,
@@ -32,26 +31,26 @@ export type ResumeOptions = Pick<
   | 'allowInsecureHttp'
   | 'deliver'
 > & {
-  /** Those of the command that goes on; a warning tells when they are not those that are sent. */
+  /** Headers of the resuming command. If they differ from the stored headers, which are sent, the report has a warning. */
   readonly headers?: readonly string[]
 }
 
 /**
- * Goes on with a payment that a former run signed and left open: sends the same payment again, so that the seller can
- * answer with what it bought, and asks the chain. It needs no key and signs nothing.
+ * Resumes a payment that an earlier run signed and left open. It sends the same payment again, so that the seller can deliver the
+ * purchase, and checks the chain. It needs no key and signs nothing.
  *
- * @throws {UsageError} when the file is not one of ours or open to others
+ * @throws {UsageError} if the file is not a payment file, or other users of the machine can read it
  */
 export async function resumePayment(stateFile: string, options: ResumeOptions): Promise<PayReport> {
   return await resume(stateFile, await options.payments.load(stateFile), options)
 }
 
 /**
- * Goes on with the payments that former runs of a command left open, instead of signing another. One that can not land any
- * more, by the word of the chain, is removed and frees the way.
+ * Resumes the payments that earlier runs of a command left open, instead of signing another payment. If a payment can no longer
+ * land by the chain, it is removed, so that a new payment may be signed.
  *
- * @returns undefined when there is none (any more), and a new payment may be signed
- * @throws {UsageError} when a file of the command can not be read: what it holds may have been paid
+ * @returns undefined if none is left, so that a new payment may be signed
+ * @throws {UsageError} if a file of the command cannot be read, because its payment may have been used
  */
 export async function resumeCommand(
   stateFiles: readonly string[],
@@ -59,9 +58,9 @@ export async function resumeCommand(
 ): Promise<PayReport | undefined> {
   for (const stateFile of stateFiles) {
     const file = await options.payments.load(stateFile).catch((error: Error) => {
-      const way =
-        'A former run of this command kept it. Move it away when you know what became of it, or pay anew with --again.'
-      throw error instanceof UsageError ? new UsageError(`${error.message} ${way}`) : error
+      const step =
+        'An earlier run of this command stored this file. Move the file away when you know the outcome of the payment, or make a new payment with --again.'
+      throw error instanceof UsageError ? new UsageError(`${error.message} ${step}`) : error
     })
     if (await isVoid(file, options)) {
       await options.payments.remove(stateFile)
@@ -73,14 +72,14 @@ export async function resumeCommand(
   return undefined
 }
 
-/** Whether the time of a payment is over, and the chain says that it was not used. */
-async function isVoid({ payment }: KeptPayment, { rpcUrl, signal }: ResumeOptions): Promise<boolean> {
+/** Whether a payment has expired and was not used on chain. */
+async function isVoid({ payment }: SavedPayment, { rpcUrl, signal }: ResumeOptions): Promise<boolean> {
   if (payment.validBeforeMs > Date.now()) return false
-  const look = within(signal ?? new AbortController().signal, LOOK_MS)
-  return (await verifyReceipt({ payment, transaction: null, signal: look }, rpcUrl)).charged === 'no'
+  const timeoutSignal = within(signal ?? new AbortController().signal, CHECK_MS)
+  return (await verifyReceipt({ payment, transaction: null, signal: timeoutSignal }, rpcUrl)).charged === 'no'
 }
 
-async function resume(stateFile: string, file: KeptPayment, options: ResumeOptions): Promise<PayReport> {
+async function resume(stateFile: string, file: SavedPayment, options: ResumeOptions): Promise<PayReport> {
   const url = readTarget(file.url, options.allowInsecureHttp ?? false)
   const body = file.body === null ? undefined : decodeStrictBase64(file.body, MAX_STORED_BODY_BYTES)
   if (file.body !== null && body === undefined)
@@ -103,7 +102,7 @@ async function resume(stateFile: string, file: KeptPayment, options: ResumeOptio
     onStep,
   )
   const { summary, payment } = file
-  // The former run may have reached the server, whatever this one did.
+  // The earlier run may have reached the server, even if this run does not.
   const known = { ...sent, mayHaveLeft: true }
   const { rpcUrl } = options
   return await conclude({
@@ -121,12 +120,12 @@ async function resume(stateFile: string, file: KeptPayment, options: ResumeOptio
   })
 }
 
-/** The key that was sent with it is no header of the user's, and stands behind them. */
+/** Whether the user's headers are the same. The payment's own key, which follows them, does not count. */
 const isSameHead = (now: readonly string[] | undefined, then: readonly string[]): boolean =>
   now === undefined ||
   isDeepStrictEqual(now, then) ||
   (then.at(-2) === 'Idempotency-Key' && isDeepStrictEqual(now, then.slice(0, -2)))
 
-/** The answer may be another one, or somebody else's: a header may say who is asking. */
-const otherHeaders = ({ createdAt }: KeptPayment): string =>
-  `The call of ${createdAt} was gone on with, and its headers were others than those of this command; --again pays for a call with these.`
+/** The warning about different headers. Headers may identify the caller, so the response may be for another caller. */
+const otherHeaders = ({ createdAt }: SavedPayment): string =>
+  `The call of ${createdAt} was resumed with its own headers, which differ from those of this command. --again pays for a call with the new headers.`

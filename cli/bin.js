@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 // Finds a Node that can run Tollgate, and its code: built (dist/) where the package is installed, the sources in a
-// clone. Plain JavaScript, so that an old Node gets as far as an explanation.
+// clone. Plain JavaScript, so that an old Node can still print an explanation.
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -9,12 +9,11 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 /**
- * What a call allocates is dead before a young generation of 16 MB is full, so that less of it is copied: what other sizes
- * cost and save stands in docs/performance.md. The start fills it and a gateway with nothing to do would keep it, so it is given
- * back as soon as there is nothing to do (cli/runtime/heap/giveBackHeap.ts).
+ * What a call allocates is dead before a young generation of 16 MB is full, so less of it is copied. The start fills it, and an
+ * idle gateway would keep it, so it is given back as soon as the gateway is idle (cli/runtime/heap/releaseHeap.ts).
  */
 const youngHeap = '--max-semi-space-size=16'
-/** Without it SIGUSR1 opens Node's debugger, and with it the keys in this process, to every program of this machine. */
+/** Otherwise SIGUSR1 opens Node's debugger, and with it the keys in this process, to every program on this machine. */
 const noDebugger = '--disable-sigusr1'
 const flags = [youngHeap, noDebugger]
 
@@ -28,10 +27,12 @@ if (isNew && flags.every((flag) => process.execArgv.includes(flag))) {
   runOn(isNew ? process.execPath : bundledNode())
 }
 
-/** Goes on as another Node process: in this one's place where the system can do that, else as its parent. */
+/** Continues as another Node process: replaces this one if the system can, otherwise as its child. */
 function runOn(node) {
   if (node === undefined) {
-    console.error(`tollgate needs Node 24.14.1 or newer; this is ${process.version}. See https://nodejs.org/`)
+    console.error(
+      `tollgate needs Node 24.14.1 or newer, but this is ${process.version}. See https://nodejs.org/`,
+    )
     process.exit(1)
   }
   const env = {
@@ -50,7 +51,7 @@ function runOn(node) {
   child.on('exit', (status, signal) => process.exit(signal ? 1 : (status ?? 1)))
 }
 
-/** Where compiled code is kept, for the next start: the user's own folder, because code is run from it. */
+/** Folder of compiled code for the next start. It belongs to the user, because code is executed from it. */
 function compileCache() {
   return join(process.env.XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'tollgate', 'compiled')
 }

@@ -3,7 +3,10 @@ import { fileURLToPath } from 'node:url'
 import t from 'tap'
 
 const bin = fileURLToPath(new URL('./bin.js', import.meta.url))
-/** Sends the process that runs the program the signal, then says whether it catches it and listens for a debugger. */
+/**
+ * Sends the signal to the process that runs the program, then reports whether it handles it and listens for a
+ * debugger.
+ */
 const probe = `import { url } from 'node:inspector'
 import { readFileSync } from 'node:fs'
 const isProgram = process.execArgv.includes('--max-semi-space-size=16')
@@ -16,11 +19,11 @@ t.test('SIGUSR1 opens no debugger', { skip: process.platform !== 'linux' && 'rea
   const child = spawn(process.execPath, [bin, '--version'], {
     env: { ...process.env, NODE_OPTIONS: options },
   })
-  let said = ''
-  child.stderr.on('data', (data: Buffer) => (said += data))
+  let output = ''
+  child.stderr.on('data', (data: Buffer) => (output += data))
   const [code] = await new Promise<[number | null]>((resolve) =>
     child.once('close', (status) => resolve([status])),
   )
-  t.equal(said, 'caught 0, listens undefined\n')
+  t.equal(output, 'caught 0, listens undefined\n')
   t.equal(code, 0)
 })

@@ -36,6 +36,6 @@ t.test('a configuration names a credential like a variable, in every command', a
   t.match(await check(join(folder, 'credentials')), { code: 0 })
   const { code, stderr } = await check(join(folder, 'gone'))
   t.equal(code, 2)
-  t.match(stderr, /^Expected CREDENTIALS_DIRECTORY to name a folder .*: ENOENT/)
+  t.match(stderr, /^Expected CREDENTIALS_DIRECTORY to be a folder .*: ENOENT/)
   t.notMatch(stderr, /\n\s+at /, 'no stack trace')
 })

@@ -3,10 +3,11 @@ import { join } from 'node:path'
 import { UsageError } from './output/exitCodes.ts'
 
 /**
- * Adds each file of `$CREDENTIALS_DIRECTORY` to the environment by its name, so that a configuration names a secret as `${NAME}`
- * whether systemd's `LoadCredential=` or a variable holds it. A variable that is set wins.
+ * Adds each file of `$CREDENTIALS_DIRECTORY` to the environment under its name, so that a configuration can
+ * use a secret as `${NAME}` whether it comes from systemd's `LoadCredential=` or from a variable. A variable
+ * that is already set takes precedence.
  *
- * @throws {UsageError} for a folder or a file that can't be read
+ * @throws {UsageError} for a folder or a file that cannot be read
  */
 export function addCredentials(env: Record<string, string | undefined>): void {
   const folder = env['CREDENTIALS_DIRECTORY']
@@ -17,7 +18,7 @@ export function addCredentials(env: Record<string, string | undefined>): void {
         env[name] ??= readFileSync(join(folder, name), 'utf8').replace(/\r?\n$/, '')
   } catch (cause) {
     const { message } = cause as Error
-    throw new UsageError(`Expected CREDENTIALS_DIRECTORY to name a folder of readable files: ${message}`, {
+    throw new UsageError(`Expected CREDENTIALS_DIRECTORY to be a folder of readable files: ${message}`, {
       cause,
     })
   }

@@ -1,9 +1,9 @@
 import { addCredentials } from './credentials.ts'
-import { createProgram } from './program.ts'
-import { keepTickShape } from './runtime/heap/keepTickShape.ts'
+import { createPipeline } from './program.ts'
+import { keepTickShape } from './runtime/heap/tickObjectShape.ts'
 
 keepTickShape()
-const program = createProgram()
+const program = createPipeline()
 try {
   addCredentials(process.env)
 } catch (error) {

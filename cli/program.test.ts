@@ -1,8 +1,8 @@
 import type { Command, Option } from 'commander'
 import t from 'tap'
-import { createProgram } from './program.ts'
+import { createPipeline } from './program.ts'
 
-/** Every command below this one, by its words. */
+/** Every command below this one, with its full name. */
 function* below(command: Command, words: readonly string[] = []): Generator<readonly string[]> {
   for (const child of command.commands) {
     yield [...words, child.name()]
@@ -13,7 +13,7 @@ function* below(command: Command, words: readonly string[] = []): Generator<read
 const find = (program: Command, words: readonly string[]): Command =>
   words.reduce((at, word) => at.commands.find((child) => child.name() === word)!, program)
 
-/** Something that the option takes, written after the command's name. */
+/** An argument that the option accepts, as written after the command's name. */
 const written = (option: Option): string[] => {
   const flag = option.long ?? option.short!
   if (!option.required && !option.optional) return [flag]
@@ -24,9 +24,9 @@ t.test(
   'an option after a command is that command’s, whatever the commands around it are called with',
   async (t) => {
     let count = 0
-    for (const words of below(createProgram())) {
-      for (const { long } of find(createProgram(), words).options) {
-        const program = createProgram()
+    for (const words of below(createPipeline())) {
+      for (const { long } of find(createPipeline(), words).options) {
+        const program = createPipeline()
         const command = find(program, words)
         const option = command.options.find((one) => one.long === long)!
         let reached = false
@@ -48,8 +48,8 @@ t.test(
 t.test(
   'no help is wider than 80 columns where the terminal does not say more, but for lines to copy',
   async (t) => {
-    for (const words of [[], ...below(createProgram())]) {
-      const command = find(createProgram(), words)
+    for (const words of [[], ...below(createPipeline())]) {
+      const command = find(createPipeline(), words)
       let shown = ''
       const { writeOut } = command.configureOutput()
       t.ok(writeOut, 'the layout is there')
@@ -72,11 +72,11 @@ t.test(
 )
 
 t.test('every command that prints results takes --json', async (t) => {
-  const program = createProgram()
+  const program = createPipeline()
   const without = [...below(program)]
     .filter((words) => find(program, words).commands.length === 0)
     .filter((words) => find(program, words).options.every(({ long }) => long !== '--json'))
-  // They run until they are stopped, and write their log.
+  // They run until stopped, and write their log.
   t.strictSame(
     without.map((words) => words.join(' ')),
     ['start', 'vault mcp', 'relay'],

@@ -1,12 +1,12 @@
 import { readFileSync } from 'node:fs'
 
-/** What this program's package.json says. */
+/** The fields of this program's package.json. */
 export function ownPackage(): {
   readonly version?: string
   readonly devDependencies?: Readonly<Record<string, string>>
 } {
   const own = new URL('../package.json', import.meta.url)
-  // Built, this file is one folder deeper.
+  // The compiled file is one folder deeper than the source.
   return JSON.parse(readIfThere(own) ?? readIfThere(new URL('../../package.json', import.meta.url)) ?? '{}')
 }
 

@@ -1,16 +1,25 @@
-// Writes what comes from code into the files that show it (option tables, the error table, the editors' schema, examples
-// in the guides): `node cli/writeGenerated.ts`. With --check it only compares, and fails when one is not up to date.
+// Writes what is generated from code into the files that show it (the reference, the editors' schema, examples in the guides):
+// `node cli/writeGenerated.ts`. With --check it only compares, and fails if a file is not up to date.
 import { existsSync, globSync, readFileSync, writeFileSync } from 'node:fs'
 import { extname, join, relative } from 'node:path'
-import { configReference, optionsTable, replaceGenerated } from '../core/config/docs.ts'
+import {
+  codeTable,
+  configReference,
+  errorTable,
+  markdownTable,
+  optionsList,
+  pluginReference,
+} from '../core/config/docs.ts'
 import { configJsonSchema } from '../core/config/jsonSchema.ts'
-import { codeTable } from '../core/errors/codeTable.ts'
-import { errorTable } from '../core/errors/table.ts'
-import type { OptionsSchema } from '../core/plugin/options.ts'
+import { webhookEvents } from '../core/domain/webhook.ts'
 import { builtInPlugins } from '../plugins/builtIn.ts'
 import { vaultConfigSchema } from '../vault/config/vaultConfigSchema.ts'
 import { vaultCodes } from '../vault/errors/codes.ts'
 import { builtInVaultPlugins } from '../vault/plugins/builtIn.ts'
+import { createPipeline } from './program.ts'
+import { commandReference } from './reference/commands.ts'
+import { metricsReference } from './reference/metrics.ts'
+import { routeReference, vaultRouteReference } from './reference/routes.ts'
 
 const root = join(import.meta.dirname, '..')
 
@@ -19,16 +28,26 @@ interface GeneratedFile {
   readonly text: string
 }
 
-/** Every generated file with the text that it should have. A document without the markers is left alone. */
-export function generatedFiles(): GeneratedFile[] {
-  const tables: Readonly<Record<string, Readonly<Record<string, string>>>> = {
-    'docs/configuration.md': { options: configReference(), plugins: tablesOf(builtInPlugins) },
-    'docs/vault-plugins.md': {
+/** Every generated file with the text that it should have. A document without markers stays unchanged. */
+export async function generatedFiles(): Promise<GeneratedFile[]> {
+  const references: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+    'configuration.md': { options: configReference(), plugins: pluginReference(builtInPlugins) },
+    'vault-configuration.md': {
       options: configReference(vaultConfigSchema),
-      plugins: tablesOf(builtInVaultPlugins),
+      plugins: pluginReference(builtInVaultPlugins),
     },
-    'docs/vault-errors.md': { vault: codeTable(vaultCodes) },
-    'docs/errors.md': { calls: errorTable('calls'), api: errorTable('api') },
+    'errors.md': { calls: errorTable('calls'), api: errorTable('api') },
+    'vault-errors.md': { vault: codeTable(vaultCodes) },
+    'api.md': { routes: await routeReference() },
+    'vault-api.md': { routes: vaultRouteReference() },
+    'cli.md': { commands: commandReference(createPipeline()) },
+    'metrics.md': { metrics: await metricsReference() },
+    'events.md': {
+      events: markdownTable([
+        ['Event', 'When', 'In `data`'],
+        ...Object.entries(webhookEvents).map(([kind, { when, data }]) => [`\`${kind}\``, when, data]),
+      ]),
+    },
   }
   const schemas = {
     tollgate: configJsonSchema(builtInPlugins),
@@ -39,26 +58,27 @@ export function generatedFiles(): GeneratedFile[] {
       path: join(root, `config/${name}.schema.json`),
       text: `${JSON.stringify(schema, null, 2)}\n`,
     })),
-    ...guides().flatMap((guide) => inDocument(guide, { ...tables[guide], ...examplesIn(guide) })),
+    ...guides().flatMap((guide) =>
+      inDocument(guide, { ...references[guide.replace('docs/reference/', '')], ...examplesIn(guide) }),
+    ),
     ...builtInPlugins.flatMap(({ name, options }) =>
-      inDocument(`plugins/${name}/README.md`, { options: optionsTable(options) }),
+      inDocument(`plugins/${name}/README.md`, { options: optionsList(options) }),
     ),
     ...builtInVaultPlugins.flatMap(({ name, options }) =>
-      inDocument(`vault/plugins/${name}/README.md`, { options: optionsTable(options) }),
+      inDocument(`vault/plugins/${name}/README.md`, { options: optionsList(options) }),
     ),
   ]
 }
 
-const tablesOf = (plugins: readonly { readonly name: string; readonly options: OptionsSchema }[]): string =>
-  plugins.map(({ name, options }) => `### ${name}\n\n${optionsTable(options)}`).join('\n\n')
-
-/** Those that differ from what is on disk. */
-export const staleFiles = (): GeneratedFile[] =>
-  generatedFiles().filter(({ path, text }) => !existsSync(path) || readFileSync(path, 'utf8') !== text)
+/** Generated files whose text differs from the file on disk. */
+export const staleFiles = async (): Promise<GeneratedFile[]> =>
+  (await generatedFiles()).filter(
+    ({ path, text }) => !existsSync(path) || readFileSync(path, 'utf8') !== text,
+  )
 
 const guides = () => ['README.md', 'CONTRIBUTING.md', ...globSync('docs/**/*.md', { cwd: root })]
 
-/** Files that a guide shows: `<!-- file:examples/plugin/index.ts:start -->` and the same with `end`. */
+/** The example files that a guide includes, by `<!-- file:examples/plugin/index.ts:start -->` and the same with `end`. */
 function examplesIn(guide: string): Record<string, string> {
   const path = join(root, guide)
   const text = existsSync(path) ? readFileSync(path, 'utf8') : ''
@@ -78,9 +98,19 @@ function inDocument(name: string, parts: Readonly<Record<string, string>>): Gene
   return text === undefined ? [] : [{ path, text }]
 }
 
+/** Puts a generated text between the markers `<!-- name:start -->` and `<!-- name:end -->`. Undefined without these markers. */
+export function replaceGenerated(document: string, name: string, generated: string): string | undefined {
+  const start = `<!-- ${name}:start -->`
+  const end = `<!-- ${name}:end -->`
+  const from = document.indexOf(start)
+  const to = document.indexOf(end)
+  if (from < 0 || to < from) return undefined
+  return `${document.slice(0, from + start.length)}\n${generated}\n${document.slice(to)}`
+}
+
 if (import.meta.main) {
   const isCheck = process.argv.includes('--check')
-  for (const { path, text } of staleFiles()) {
+  for (const { path, text } of await staleFiles()) {
     if (isCheck) process.exitCode = 1
     else writeFileSync(path, text)
     process.stdout.write(`${isCheck ? 'Not up to date' : 'Wrote'}: ${relative(root, path)}\n`)

@@ -7,8 +7,8 @@ import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
-import { createEgress } from '../adapters/egress/createEgress.ts'
-import { approveAsOwner } from '../cli/demo/buyByVault.ts'
+import { createEgress } from '../adapters/egress/egress.ts'
+import { approveAsOwner } from '../cli/demo/showVault.ts'
 import { type Demo, startDemo } from '../cli/demo/startDemo.ts'
 import { type DemoVault, startDemoVault } from '../cli/demo/startDemoVault.ts'
 import { checkConfig } from '../cli/runtime/checkConfig.ts'
@@ -16,15 +16,15 @@ import { readConfig } from '../cli/runtime/readConfig.ts'
 import { startTollgate } from '../cli/runtime/startTollgate.ts'
 import { readVaultConfig } from '../cli/vault/readVaultConfig.ts'
 import { silentLog } from '../core/ports/log.ts'
-import { createDemoFacilitator } from '../localnet/demoFacilitator.ts'
+import { createDemoFacilitator } from '../localnet/demoWallets.ts'
 import { eventually } from '../test/e2e/helpers/eventually.ts'
 import { freePort } from '../test/helpers/freePort.ts'
-import { startVault } from '../vault/testing/startVault.ts'
+import { startVault } from '../test/helpers/vault/startVault.ts'
 
 const folder = import.meta.dirname
 const usdc = 1_000_000n
 
-/** What configurations of this folder take from the environment; no key of it holds anything. */
+/** Environment variables of the configurations in this folder. None of the keys holds money. */
 const sampleEnv = {
   TOLLGATE_BASE_RPC_URL: 'http://127.0.0.1:9',
   TOLLGATE_SOLANA_RPC_URL: 'http://127.0.0.1:9',
@@ -37,7 +37,7 @@ const sampleEnv = {
   DENIED_WALLET: '0x1111111111111111111111111111111111111111',
 }
 
-/** Another local chain, gateway and seller for all examples, which run as programs of their own. */
+/** A separate local chain, gateway and seller for all examples, which run as separate programs. */
 async function demoFor(t: Test): Promise<Demo> {
   const demo = await startDemo({ port: await freePort(), onStep: () => {} })
   t.teardown(() => demo.close())
@@ -47,7 +47,7 @@ async function demoFor(t: Test): Promise<Demo> {
 const run = (example: string, env: Record<string, string>) =>
   runNode([join(folder, example, 'index.ts')], env)
 
-/** A program as it stands in a guide, where the packages are. */
+/** Runs a program as shown in a guide, where the packages are installed. */
 const runCode = (code: string, argument: string, env: Record<string, string>) =>
   runNode(['--input-type=module', '--eval', code, argument], env)
 
@@ -69,7 +69,7 @@ async function fundedBuyer({ evm }: Demo) {
   return { key, address }
 }
 
-/** The id of what the owner is asked first, as soon as that is. */
+/** The id of the owner's first open approval, once there is one. */
 const firstQuestion = ({ owner }: DemoVault): Promise<string> =>
   eventually(async () => {
     const path = '/v1/vault/approvals?status=pending'
@@ -120,7 +120,7 @@ t.test('the examples do what they say, against a gateway and a chain of this mac
   await t.test('buyer-mcp finds a link by tools and buys a call of it', async (t) => {
     const buying = await run('buyer-mcp', { MCP_URL: `${GATEWAY_URL}/mcp`, BUYER_KEY: buyer.key })
     t.equal(buying.status, 0, buying.stdout + buying.stderr)
-    t.match(JSON.parse(buying.stdout), { link: /\/api\/link\//, answer: Object, transaction: /^0x/ })
+    t.match(JSON.parse(buying.stdout), { link: /\/api\/link\//, response: Object, transaction: /^0x/ })
   })
 
   await t.test(
@@ -133,13 +133,13 @@ t.test('the examples do what they say, against a gateway and a chain of this mac
       t.equal(cheap.status, 0, cheap.stderr)
       t.match(JSON.parse(cheap.stdout), { status: 200, data: { city: 'Lisbon' }, transaction: /^0x/ })
 
-      const buying = run('buyer-vault', { ...env, LINK_URL: demo.dearLink.url })
+      const buying = run('buyer-vault', { ...env, LINK_URL: demo.expensiveLink.url })
       await approveAsOwner(vault, await firstQuestion(vault))
       const dear = await buying
       t.equal(dear.status, 0, dear.stderr)
       t.match(JSON.parse(dear.stdout), { status: 200, transaction: /^0x/ })
 
-      const refused = await run('buyer-vault', { ...env, LINK_URL: demo.dearLink.url, MAX_USDC: '0.10' })
+      const refused = await run('buyer-vault', { ...env, LINK_URL: demo.expensiveLink.url, MAX_USDC: '0.10' })
       t.match([refused.status, refused.stderr], [1, /BUDGET_EXCEEDED_TX/])
     },
   )
@@ -158,7 +158,10 @@ t.test('the examples do what they say, against a gateway and a chain of this mac
       const port = await freePort()
       const webhookUrl = `http://127.0.0.1:${port}/`
       const { data: link } = await api('/api/v1/links', {
-        ...{ url: demo.sample.url, title: 'Told', price: '0.01', webhookUrl },
+        url: demo.sample.url,
+        title: 'Told',
+        price: '0.01',
+        webhookUrl,
       })
       const receiver = spawn(process.execPath, [join(folder, 'webhook-receiver/index.ts')], {
         env: { PATH: process.env['PATH'], WEBHOOK_SECRET: link.webhookSecret, PORT: String(port) },
@@ -171,8 +174,44 @@ t.test('the examples do what they say, against a gateway and a chain of this mac
       const LINK_URL = GATEWAY_URL + new URL(link.fullUrl).pathname
       const bought = await run('buyer-fetch', { LINK_URL, BUYER_KEY: buyer.key })
       t.equal(bought.status, 0, bought.stderr)
-      const said = JSON.parse((await lines.next()).value!)
-      t.match(said, { purchaseId: /^[0-9a-f-]{36}$/, amount: '0.01' })
+      const result = JSON.parse((await lines.next()).value!)
+      t.match(result, { purchaseId: /^[0-9a-f-]{36}$/, amount: '0.01' })
+    },
+  )
+
+  await t.test(
+    'price-server states the price of a request, and answers nothing that is not signed',
+    async (t) => {
+      const port = await freePort()
+      const priceUrl = `http://127.0.0.1:${port}/`
+      const created = await fetch(`${GATEWAY_URL}/api/v1/links`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${demo.apiKey}`, 'content-type': 'application/json' },
+        body: JSON.stringify({
+          url: demo.sample.url,
+          title: 'Priced',
+          price: { url: priceUrl, max: '0.50', fallback: null },
+        }),
+      })
+      const { data: link } = (await created.json()) as { data: { fullUrl: string; priceSecret: string } }
+      const server = spawn(process.execPath, [join(folder, 'price-server/index.ts')], {
+        env: { PATH: process.env['PATH'], PRICE_SECRET: link.priceSecret, PORT: String(port) },
+        stdio: ['ignore', 'pipe', 'inherit'],
+      })
+      t.teardown(() => void server.kill())
+      t.equal((await createInterface(server.stdout)[Symbol.asyncIterator]().next()).value, priceUrl)
+      t.equal((await fetch(priceUrl, { method: 'POST', body: '{}' })).status, 401)
+      const LINK_URL = GATEWAY_URL + new URL(link.fullUrl).pathname
+      const priced = async (body: string) => {
+        const response = await fetch(LINK_URL, { method: 'POST', body })
+        return ((await response.json()) as { accepts: { amount: string }[] }).accepts[0]!.amount
+      }
+      t.equal(await priced('short'), '10000')
+      t.equal(await priced('x'.repeat(2_345)), '24000')
+      const before = await demo.evm.balanceUsdc(buyer.address)
+      const bought = await run('buyer-fetch', { LINK_URL, BUYER_KEY: buyer.key })
+      t.equal(bought.status, 0, bought.stderr)
+      t.equal(before - (await demo.evm.balanceUsdc(buyer.address)), 10_000n)
     },
   )
 
@@ -184,6 +223,18 @@ t.test('the examples do what they say, against a gateway and a chain of this mac
     })
     t.equal(status, 0, stderr)
     t.match(stdout, /^200, purchase [0-9a-f-]{36}\none\ntwo\n$/)
+  })
+
+  await t.test('sell-by-token streams a model, and charges its tokens at the end', async (t) => {
+    const reader = await fundedBuyer(demo)
+    await demo.evm.allowPermit2(reader.address)
+    const { status, stdout, stderr } = await run('sell-by-token', {
+      GATEWAY_URL,
+      API_KEY: demo.apiKey,
+      BUYER_KEY: reader.key,
+    })
+    t.equal(status, 0, stderr)
+    t.equal(stdout, '200: Hello from a model.\ncharged 0.0105 of at most 0.10 USDC\n')
   })
 
   await t.test('plugin refuses the wallet that its configuration names, and sells to others', async (t) => {
@@ -242,7 +293,7 @@ t.test('vault-plugin asks the owner for a host that its configuration does not n
     )
   t.equal((await call(known)).status, 200)
   t.equal((await call(unknown)).status, 202)
-  const [question] = vault.api.desk.open()
+  const [question] = vault.api.approvalQueue.open()
   t.match(question?.reasons.join(), `${unknown} is not on the list of hosts.`)
 })
 
@@ -258,7 +309,7 @@ t.test('every configuration of the examples holds, and says what a paid call run
   t.ok(files.length >= 3)
   for (const file of [...files.map((name) => join('config', name)), 'plugin/tollgate.yaml']) {
     const { links, warnings } = await checkConfig(join(folder, file), env)
-    const program = links.find(({ link }) => link === 'a paid link')?.program ?? []
+    const program = links.find(({ link }) => link === 'a paid link')?.pipeline ?? []
     t.ok(
       program.some(({ phase, plugin }) => phase === 'settle' && plugin === 'x402'),
       file,

@@ -1,29 +1,33 @@
 import t from 'tap'
+import { handled } from '../core/http/replies.ts'
 import type { Generation } from '../core/kernel/generation.ts'
-import type { Program } from '../core/kernel/program.ts'
+import type { Pipeline } from '../core/kernel/pipeline.ts'
 import type { Exchange } from '../core/plugin/exchange.ts'
-import { handled } from '../core/plugin/reply.ts'
 import { silentLog } from '../core/ports/log.ts'
 import { endOverdue, newCalls, runCall } from './call.ts'
 
-/** As much of an exchange, a program and a generation as a call looks at that a hook answers later. */
+/** The parts of an exchange, a pipeline and a generation that a call needs while a hook is pending. */
 function start() {
   const calls = newCalls(silentLog)
   const counts = { entered: 0, left: 0, finished: 0 }
   const generation = { enter: () => counts.entered++, leave: () => counts.left++ } as unknown as Generation
-  const postAnswer = [{ plugin: 'p', phase: 'deliver', hook: () => void counts.finished++ }]
-  const hooks = [(x: { answer: Promise<unknown> }) => x.answer]
-  const shape = { hooks, steps: [{ plugin: 'p', phase: 'claim' }], check: undefined, postAnswer }
-  const program = { isPaid: false, shape } as unknown as Program
+  const afterResponse = [{ plugin: 'p', phase: 'deliver', hook: () => void counts.finished++ }]
+  const hooks = [(x: { response: Promise<unknown> }) => x.response]
+  const shape = { hooks, steps: [{ plugin: 'p', phase: 'claim' }], check: undefined, afterResponse }
+  const pipeline = { isPaid: false, shape } as unknown as Pipeline
   const begin = () => {
-    const { promise: answer, resolve, reject } = Promise.withResolvers<unknown>()
-    const door = { hasBegun: false, hasEnded: false, isClosed: false, send: () => true }
+    const { promise: response, resolve, reject } = Promise.withResolvers<unknown>()
+    const transport = { hasBegun: false, hasEnded: false, isClosed: false, send: () => true }
     const x = {
-      ...{ door, answer, link: { id: 'l' }, claim: null, purchase: null },
+      transport,
+      response,
+      link: { id: 'l' },
+      claim: null,
+      purchase: null,
       isOver: false,
       status: 0,
     }
-    runCall(x as unknown as Exchange, program, generation, calls)
+    runCall(x as unknown as Exchange, pipeline, generation, calls)
     return { x, resolve, reject }
   }
   return { calls, counts, begin }

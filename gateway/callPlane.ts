@@ -1,5 +1,6 @@
 import { TollgateError } from '../core/errors/error.ts'
 import { createLoopMarks } from '../core/http/loopMark.ts'
+import { type Job, startJob } from '../core/jobs/job.ts'
 import type { Generation } from '../core/kernel/generation.ts'
 import type { ServiceFacts } from '../core/plugin/ports.ts'
 import type { ProcessCalls } from '../core/ports/callCounts.ts'
@@ -9,17 +10,15 @@ import type { LinkCalls } from '../core/ports/linkCalls.ts'
 import type { Log } from '../core/ports/log.ts'
 import type { Sealer } from '../core/ports/sealer.ts'
 import type { Changes } from '../core/ports/store/changes.ts'
-import { AccessLog, type AccessLogOptions } from './accessLog.ts'
-import { endOverdue, newCalls } from './call.ts'
+import { AccessLog, type AccessLogOptions, type Calls, endOverdue, newCalls } from './call.ts'
 import { createLinkCalls } from './linkCalls.ts'
-import { LiveGeneration } from './liveGeneration.ts'
-import { createRouter, type Router } from './router.ts'
-import type { Addresses } from './routeTable.ts'
+import { Router } from './router.ts'
+import { type Addresses, LiveGeneration } from './routeTable.ts'
 
-/** Calls that are over their time are looked for this often. */
+/** Pause between two checks for calls that are over their time limit, in ms. */
 const OVERDUE_MS = 1_000
 
-export interface CallPlaneParts {
+export interface CallPlaneDeps {
   readonly links: Addresses
   readonly changes: Changes
   readonly chains: Pick<Chains, 'assets'>
@@ -29,67 +28,74 @@ export interface CallPlaneParts {
   readonly sealer: Pick<Sealer, 'mac'>
 }
 
-/** Links' programs, and the way to them: what is behind a listener, and all of it where calls need none. */
-export interface CallPlane {
-  readonly router: Router
-  readonly accessLog: AccessLog
-  /** They are refused, to be made again, once it is closed. */
-  readonly linkCalls: LinkCalls
-  /** What became of its calls, as of now. */
-  counts(): NonNullable<ProcessCalls['calls']>
-  /** What answers now; what is asked of it is over before the next turn, so that it is not closed meanwhile. */
-  readonly generation: Generation
-  /** Makes another generation answer from the next call on; the old one is `retired` when its last call has ended. */
-  swap(generation: Generation): Promise<{ readonly retired: Promise<void> }>
-  /** Breaks off all calls under way: what they owe their callers was not sent by the gateway's own doing. */
-  cutOff(): void
-  /** Waits for the calls under way. */
-  close(): Promise<void>
-}
-
 export interface CallLimits {
-  /** After which a call is ended whose answer has not begun. */
+  /** Maximum time until a call's response has begun, in ms. After that, the gateway ends the call. */
   readonly callTimeoutMs: number
-  /** Of the head of a call that comes by another way than HTTP. */
+  /** Maximum head of a call over a transport other than HTTP, in bytes. */
   readonly maxHeaderBytes: number
   readonly accessLog: AccessLogOptions
 }
 
-export function createCallPlane(first: Generation, parts: CallPlaneParts, limits: CallLimits): CallPlane {
-  const { links, changes, chains, clock, log, service, sealer } = parts
-  const live = new LiveGeneration(first, links, changes, clock)
-  const accessLog = new AccessLog(log, clock, limits.accessLog)
-  const calls = newCalls(log, chains.assets, accessLog)
-  const loopMarks = createLoopMarks(service.publicUrl, sealer)
-  const router = createRouter({ live, clock, calls, loopMarks })
-  const overdue = setInterval(endOverdue, OVERDUE_MS, calls, limits.callTimeoutMs)
-  overdue.unref()
-  const linkCalls = createLinkCalls(router, limits.maxHeaderBytes)
-  let isClosed = false
-  return {
-    router,
-    accessLog,
-    linkCalls: {
-      async call(request) {
-        if (isClosed) throw stopping()
+/** The pipelines of links and the routes to them. It has no listener, so calls over other transports can use it alone. */
+export class CallPlane {
+  readonly router: Router
+  readonly accessLog: AccessLog
+  /** Calls links over other transports. Once the plane is closed, each call gets an error that its caller may retry. */
+  readonly linkCalls: LinkCalls
+  readonly #live: LiveGeneration
+  readonly #calls: Calls
+  readonly #overdue: Job
+  #isClosed = false
+
+  constructor(first: Generation, deps: CallPlaneDeps, limits: CallLimits) {
+    const { links, changes, chains, clock, log, service, sealer } = deps
+    this.#live = new LiveGeneration(first, links, changes, clock)
+    this.accessLog = new AccessLog(log, clock, limits.accessLog)
+    this.#calls = newCalls(log, chains.assets, this.accessLog)
+    const loopMarks = createLoopMarks(service.publicUrl, sealer)
+    this.router = new Router(this.#live, this.#calls, clock, loopMarks)
+    this.#overdue = startJob({
+      name: 'end calls that take too long',
+      everyMs: OVERDUE_MS,
+      log,
+      run: () => endOverdue(this.#calls, limits.callTimeoutMs),
+    })
+    const linkCalls = createLinkCalls(this.router, limits.maxHeaderBytes)
+    this.linkCalls = {
+      call: async (request) => {
+        if (this.#isClosed) throw stopping()
         return linkCalls.call(request)
       },
-    },
-    counts: () => ({ ...calls.counts, underWay: calls.underWay.length }),
-    get generation() {
-      return live.current.generation
-    },
-    swap: (generation) => live.swap(generation),
-    cutOff() {
-      for (const { x } of calls.underWay) x.door.cutOff()
-    },
-    close() {
-      isClosed = true
-      clearInterval(overdue)
-      return live.close()
-    },
+    }
+  }
+
+  /** How this plane's calls have ended so far. */
+  counts(): NonNullable<ProcessCalls['calls']> {
+    return { ...this.#calls.counts, underWay: this.#calls.underWay.length }
+  }
+
+  /** The current generation. Use it only within this turn of the event loop, because the gateway may close it after that. */
+  get generation(): Generation {
+    return this.#live.current.generation
+  }
+
+  /** Makes another generation serve all new calls. `retired` resolves when the last call of the old generation has ended. */
+  swap(generation: Generation): Promise<{ readonly retired: Promise<void> }> {
+    return this.#live.swap(generation)
+  }
+
+  /** Breaks off all running calls. The statistics count each response that is cut off as the gateway's fault. */
+  cutOff(): void {
+    for (const { x } of this.#calls.underWay) x.transport.cutOff()
+  }
+
+  /** Waits until the running calls have ended. */
+  close(): Promise<void> {
+    this.#isClosed = true
+    void this.#overdue.stop()
+    return this.#live.close()
   }
 }
 
-/** What a call hears that comes when the gateway is about to stop. */
-export const stopping = () => new TollgateError('NOT_READY', 'The gateway is stopping; call again.')
+/** The response to a call that arrives when the gateway is about to stop. */
+export const stopping = () => new TollgateError('NOT_READY', 'The gateway is stopping. Call again.')

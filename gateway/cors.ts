@@ -1,9 +1,9 @@
-import type { Door } from '../core/plugin/door.ts'
-import type { Reply } from '../core/plugin/reply.ts'
+import type { Reply } from '../core/http/replies.ts'
+import type { Transport } from '../core/plugin/transport.ts'
 
 /**
- * Headers for callers in a browser. Every link may be called from every page: a call carries its payment, never a
- * cookie. The x402 clients need the offer and the receipt exposed.
+ * Response headers for callers in a browser. Every page may call every link, because a call is authorized by its payment and never
+ * by a cookie. x402 clients read the offer and the receipt in headers, so the gateway exposes these headers.
  */
 export const corsHeaders: readonly string[] = [
   'Access-Control-Allow-Origin',
@@ -12,20 +12,23 @@ export const corsHeaders: readonly string[] = [
   'PAYMENT-REQUIRED, PAYMENT-RESPONSE, X-PAYMENT-RESPONSE, X-Purchase-Id, X-Review-Token, X-Request-Id, Retry-After, X-RateLimit-Remaining, X-RateLimit-Reset',
 ]
 
-/** Clients send `Access-Control-Expose-Headers` as a request header by mistake; a preflight must let it pass. */
+/** Some clients send `Access-Control-Expose-Headers` as a request header by mistake, so a preflight must allow it. */
 const allowed =
-  'PAYMENT-SIGNATURE, X-PAYMENT, Access-Control-Expose-Headers, X402-Version, Content-Type, Accept, Authorization'
+  'PAYMENT-SIGNATURE, X-PAYMENT, SIGN-IN-WITH-X, Access-Control-Expose-Headers, X402-Version, Content-Type, Accept, Authorization'
 
-type Asked = Pick<Door, 'method' | 'header'>
+type Asked = Pick<Transport, 'method' | 'header'>
 
-/** Fetch standard, "CORS-preflight request": OPTIONS with Access-Control-Request-Method. */
+/**
+ * Whether a request is a preflight by the Fetch standard ("CORS-preflight request"), which is OPTIONS with
+ * Access-Control-Request-Method.
+ */
 export const isPreflight = (asked: Asked): boolean =>
   asked.method === 'OPTIONS' && asked.header('access-control-request-method') !== undefined
 
 /**
- * The answer to a preflight, and to any OPTIONS that is not the seller's to answer (RFC 9110, section 9.3.7).
+ * The response to a preflight, and to any OPTIONS request that the seller does not handle (RFC 9110, section 9.3.7).
  *
- * @param methods what the link takes; null for all
+ * @param methods methods that the link supports, or null for all methods
  */
 export function preflightReply(preflight: Asked, methods: ReadonlySet<string> | null): Reply {
   const asked = preflight.header('access-control-request-headers')
@@ -48,7 +51,7 @@ export function preflightReply(preflight: Asked, methods: ReadonlySet<string> | 
   }
 }
 
-/** The value of `Allow` for a link that takes some methods only: whoever takes GET takes HEAD, and OPTIONS is ours. */
+/** The value of `Allow` for a link with a list of methods. GET includes HEAD, and the gateway handles OPTIONS. */
 export function allowOf(methods: ReadonlySet<string>): string {
   const all = new Set(methods)
   if (all.has('GET')) all.add('HEAD')

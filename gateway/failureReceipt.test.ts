@@ -28,7 +28,7 @@ interface Case {
   readonly settler?: (settler: ScriptedSettler) => void
   readonly options?: TestGatewayOptions
   readonly suspended?: true
-  /** Calls before the one that is looked at. */
+  /** Calls before the one that is checked. */
   readonly before?: readonly string[]
   readonly status: number
   readonly receipt: object
@@ -36,21 +36,24 @@ interface Case {
 
 const known = { network: testNetwork, payer, amount: '100000' }
 const away = () => Promise.reject(new TollgateError('store_unavailable'))
-/** A store that is away for the claim, or for a change that leads to this state. */
+/** A database that is down for the claim, or for a change that leads to this state. */
 const storeFails = (to: 'claimed' | 'settling' | 'settled'): TestGatewayOptions => ({
-  adaptBooks: (books) => ({
-    ...books,
-    claim: (request) => (to === 'claimed' ? away() : books.claim(request)),
-    apply: (change) => (change.to === to ? away() : books.apply(change)),
+  adaptLedger: (ledger) => ({
+    ...ledger,
+    claim: (request) => (to === 'claimed' ? away() : ledger.claim(request)),
+    apply: (change) => (change.to === to ? away() : ledger.apply(change)),
   }),
 })
 
-/** A gateway with a plugin of its own that answers in one phase. */
+/** A gateway with its own plugin that responds in one phase. */
 const withPlugin = (phase: 'guard' | 'claim', hook: Hook): TestGatewayOptions => ({
   plugins: [{ use: 'own' }, ...shortPlugins],
   extraPlugins: [
     gatewayPlugin({
-      ...{ name: 'own', api: 1, options: noOptions, needs: [] },
+      name: 'own',
+      api: 1,
+      options: noOptions,
+      needs: [],
       setup: () => ({ route: () => ({ [phase]: hook }) }),
     }),
   ],
@@ -216,7 +219,7 @@ const suspension = { sinceMs: 1, reason: 'down', cooldownUntilMs: 2, permanent: 
 
 const scripted = createScriptedSettler()
 const unscripted = { verifyWith: scripted.verifyWith, settleWith: scripted.settleWith }
-/** Of all cases that need no other one. */
+/** For all cases that need no other gateway. */
 const usual = await startGateway(t, { settlers: [scripted], plugins: shortPlugins })
 let count = 0
 
@@ -263,7 +266,11 @@ t.test('version 1 has its own header, and its network by name', async (t) => {
     return decodePaymentResponseHeader(headers.get('x-payment-response')!)
   }
   t.match(await refused(scriptedPaymentV1('n', '100000')), {
-    ...{ success: false, errorReason: 'insufficient_funds', network: 'base-sepolia', payer, transaction: '' },
+    success: false,
+    errorReason: 'insufficient_funds',
+    network: 'base-sepolia',
+    payer,
+    transaction: '',
   })
   t.match(await refused('junk'), { success: false, errorReason: 'invalid_payload', network: 'base-sepolia' })
 })

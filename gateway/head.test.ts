@@ -8,7 +8,7 @@ const unreserved = 'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567
 const subDelims = "!$&'()*+;="
 const hex = '0123456789abcdefABCDEF'
 
-/** The rule read letter by letter, slowly. */
+/** The rule applied letter by letter, slowly. */
 function oracle(value: string): boolean {
   const inBrackets = value.startsWith('[')
   const hostEnd = inBrackets ? value.indexOf(']') + 1 : `${value}:`.indexOf(':')
@@ -20,7 +20,7 @@ function oracle(value: string): boolean {
     return false
   if (inBrackets) {
     const inside = host.slice(1, -1)
-    // The library reads `01.2.3.4` as octal; in a Host a number of an IPv4 address has no zero before it.
+    // The library reads `01.2.3.4` as octal; in a Host, a number of an IPv4 address has no leading zero.
     const decimals = inside.includes('.') ? inside.slice(inside.lastIndexOf(':') + 1).split('.') : []
     return (
       !inside.includes('%') &&
@@ -68,7 +68,7 @@ t.test('a Host is what the grammar says, and nothing else', async (t) => {
     fc.property(fc.oneof(value, broken), (text) => {
       const is = oracle(text)
       seen[is ? 'valid' : 'invalid']++
-      // Asked twice: what is remembered is no other answer.
+      // Checked twice: the cached result is the same.
       return isHost(text) === is && isHost(text) === is
     }),
     { numRuns: 20_000 },

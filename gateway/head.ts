@@ -1,35 +1,45 @@
 import type { IncomingMessage } from 'node:http'
 import { isIPv6, type Socket } from 'node:net'
-import { requestIdOf } from '../core/http/requestId.ts'
+import ipaddr from 'ipaddr.js'
+import { forwardedAddress, requestIdOf, unknownAddress } from '../core/http/caller.ts'
+import type { Log } from '../core/ports/log.ts'
 
-/** What one pass over a request's head finds. */
+/** The result of one pass over a request's head. */
 export interface HeadFacts {
-  /** Why the request can't be routed safely, in words for the caller; null when it can. */
+  /** Why the gateway cannot route the request safely, as a message for the caller. Null if there is no problem. */
   problem: string | null
-  /** Raw `PAYMENT-SIGNATURE` or `X-PAYMENT`; several are joined by a comma, which no payment header can hold. */
+  /**
+   * Raw value of `PAYMENT-SIGNATURE` or `X-PAYMENT`. Several headers are joined by a comma, which no valid payment header contains.
+   */
   paymentHeader: string | null
   x402Version: 1 | 2
-  /** `CDN-Loop`: the gateways that the request has passed; several are joined by a comma. */
+  /**
+   * Value of `CDN-Loop`, which names the gateways that have already forwarded the request. Several headers are joined by a comma.
+   */
   passed: string | null
-  /** The caller's, where it has the form of one, or a new one. */
+  /** The caller's request id if it has the form of an id, otherwise a new id. */
   requestId: string
   hasBody: boolean
-  /** Stated length of the body in bytes; -1 when it is chunked. */
+  /** Stated length of the body in bytes, -1 when the body is chunked. */
   contentLength: number
   hasOrigin: boolean
-  /** The caller waits for `100 Continue` before it sends its body. */
+  /** True when the caller waits for `100 Continue` before it sends its body. */
   expectsContinue: boolean
 }
 
-/** More names than any client sends. Node drops what comes after 2,000 without a word, so they have to be refused. */
+/**
+ * Maximum headers of a request, which is more than any client sends. Node silently drops headers beyond 2,000, so the gateway has
+ * to refuse such a request.
+ */
 const MAX_HEADERS = 500
-/** Of a `Host`: RFC 3986, section 3.2.2, on names, and a port. */
+/** Maximum length of a `Host` value in characters, which is a name by RFC 3986, section 3.2.2, and a port. */
 const MAX_HOST_CHARS = 255 + 6
 const MAX_KNOWN_HOSTS = 256
 
 /**
- * Reads the head once: what must be refused because two readers could understand it differently (RFC 9112, sections 3.2,
- * 6.1 and 11.2), and the few headers that the gateway itself listens to. Node's parser has refused the rest already.
+ * Reads the head in one pass. It finds the few headers that the gateway itself uses. It also finds input that two readers could
+ * interpret differently (RFC 9112, sections 3.2, 6.1 and 11.2), which the gateway must refuse. Node's parser has already refused
+ * other malformed input.
  */
 export function readHead(req: IncomingMessage): HeadFacts {
   const facts: HeadFacts = {
@@ -47,11 +57,11 @@ export function readHead(req: IncomingMessage): HeadFacts {
   let hosts = 0
   let hasBadHost = false
   let givenId: string | undefined
-  // `METHOD target HTTP/1.1`, CRLF, and the CRLF of the empty line.
+  // Length of `METHOD target HTTP/1.1`, its CRLF, and the CRLF of the empty line.
   let headBytes = req.method!.length + req.url!.length + 14
   for (let i = 0; i < raw.length; i += 2) {
     headBytes += raw[i]!.length + raw[i + 1]!.length + 4
-    // Most names are settled by their length alone (bench/free.ts).
+    // Most names have another length, so they are not compared (bench/free.ts).
     switch (raw[i]!.length) {
       case 4:
         if (raw[i]!.toLowerCase() !== 'host') break
@@ -72,7 +82,7 @@ export function readHead(req: IncomingMessage): HeadFacts {
         if (raw[i]!.toLowerCase() === 'x402-version') {
           if (raw[i + 1] === '1') facts.x402Version = 1
         } else if (raw[i]!.toLowerCase() === 'x-request-id') {
-          // Several are none.
+          // If a request has several ids, the gateway uses none of them.
           givenId = givenId === undefined ? raw[i + 1]! : ''
         }
         break
@@ -100,7 +110,7 @@ export function readHead(req: IncomingMessage): HeadFacts {
 
 function readShort(facts: HeadFacts, name: string, httpMinor: number): void {
   if (name === 'origin') facts.hasOrigin = true
-  // HTTP/1.0 knows no answer that another one follows (RFC 9110, section 10.1.1).
+  // HTTP/1.0 has no interim responses (RFC 9110, section 10.1.1).
   else if (name === 'expect' && httpMinor > 0) facts.expectsContinue = true
 }
 
@@ -125,14 +135,17 @@ function readLong(facts: HeadFacts, name: string, value: string, httpMinor: numb
   }
 }
 
-/** Registered name or IPv4 address, and a port (RFC 3986, section 3.2.2). A comma is what joined Host headers look like. */
+/**
+ * A registered name or IPv4 address with an optional port (RFC 3986, section 3.2.2). The form allows no comma, because Node joins
+ * several Host headers by commas.
+ */
 const named = /^(?:[\w\-.~!$&'()*+;=]|%[\da-f]{2})+(?::(\d{0,5}))?$/i
-/** An IPv6 address in brackets, and a port; a zone means something on the caller's machine only. */
+/** An IPv6 address in brackets with an optional port. A zone is refused, because it has a meaning only on the caller's machine. */
 const bracketed = /^\[([\da-f:.]+)\](?::(\d{0,5}))?$/i
-/** Values of `Host` that were found well-formed: a gateway is called by few names. */
+/** Values of `Host` that were found well-formed. The set stays small, because a gateway has few host names. */
 const knownHosts = new Set<string>()
 
-/** Whether a value of `Host` is one host, with or without a port (RFC 9112, section 3.2); an empty one is not. */
+/** Whether a value of `Host` is one host, with or without a port (RFC 9112, section 3.2). An empty value is no host. */
 export function isHost(value: string): boolean {
   if (knownHosts.has(value)) return true
   if (!isOneHost(value)) return false
@@ -148,24 +161,29 @@ function isOneHost(value: string): boolean {
   return port !== null && Number(port[1] ?? 0) <= 65_535
 }
 
-/** What of node's connection is used here beyond its types: the bytes that are being parsed, and a note of our own. */
+/**
+ * Parts of Node's connection that its types lack, and this module's own field. The parser has the bytes that are being parsed.
+ * `bytesSeen` is stored on the connection, which is faster than a map, because every call reads it (bench/free.ts,
+ * `free1k_vs_bare_dispatch`).
+ */
 interface Connection extends Socket {
   parser?: { getCurrentBuffer?(): Buffer | undefined }
   [bytesSeen]?: number
 }
 
-/** How much a connection had read when its last request was looked at. */
+/** How many bytes a connection had read when its last request was checked. */
 const bytesSeen = Symbol('bytes seen')
 
 /**
- * Whether a request line separates its parts by more than one space, which node's parser skips without a word and other
- * readers split in other places (RFC 9112, section 3).
+ * Whether a request line separates its parts by more than one space. Node's parser silently skips the additional spaces, and other
+ * readers split the line differently (RFC 9112, section 3).
  *
- * Only a request whose length on the wire is not that of its parts is looked at more closely, because a look copies the
- * bytes (0.9 µs). A line whose packet is gone when the head is complete can't be looked at; it is forwarded rebuilt.
+ * The check copies the bytes (0.9 µs), so it runs only if the request's length on the wire differs from the length of its parts.
+ * The check is impossible if the packet with the line is gone when the head is complete. Such a line is safe, because the gateway
+ * rebuilds the line before it forwards the request.
  *
- * @param headBytes length of the head as it is usually written, `Name: value` and CRLF
- * @param bodyBytes stated length of the body; -1 when it is chunked
+ * @param headBytes length of the head as it is usually written, with `Name: value` and CRLF, in bytes
+ * @param bodyBytes stated length of the body in bytes, -1 if the body is chunked
  */
 function hasWideRequestLine(req: IncomingMessage, headBytes: number, bodyBytes: number): boolean {
   const connection = req.socket as Connection
@@ -196,21 +214,23 @@ function countSpaces(text: string, from: number): number {
 export interface LinkTarget {
   /** `<seller>/<slug>`: the key of the route table. */
   readonly key: string
-  /** Empty, or what follows the slug, with its leading slash; not decoded. */
+  /** The path after the slug, with its leading slash, not decoded. Empty if the path ends with the slug. */
   readonly subPath: string
-  /** With its leading `?`, or empty; without the gateway's own `x402Version`. */
+  /** The query with its leading `?`, without the gateway's own parameter `x402Version`. Empty if there is no query. */
   readonly query: string
-  /** The caller asked for the v1 form of the 402 by `?x402Version=1`. */
+  /** True if the caller requested the v1 form of the 402 by `?x402Version=1`. */
   readonly asksForV1: boolean
 }
 
 export const linkPrefix = '/api/link/'
 
 /**
- * Takes a request target apart. One spelling of every path is served: what is priced is what is forwarded, so anything
- * that another reader could resolve to another path is refused, not repaired (RFC 3986, sections 3.3 and 5.2.4).
+ * Splits a request target into its parts. The gateway serves only one spelling of every path, so that it forwards exactly the path
+ * that it has priced. It refuses a target that another reader could resolve to another path (RFC 3986, sections 3.3 and 5.2.4), and
+ * never corrects it.
  *
- * @returns the parts; a string that says what is wrong; undefined when it is no address of a link
+ * @returns the parts. A string that names the problem if the gateway must refuse the target. Undefined if no link can have this
+ *   address
  */
 export function parseTarget(url: string): LinkTarget | string | undefined {
   const mark = url.indexOf('?')
@@ -229,7 +249,7 @@ export function parseTarget(url: string): LinkTarget | string | undefined {
   return { key, subPath, ...withoutVersion(query) }
 }
 
-/** Why a path has more than one reading; undefined when it has not. */
+/** The problem of a path that can be read in more than one way. Undefined if it has only one reading. */
 export function pathProblem(path: string): string | undefined {
   let hasEscape = false
   let previous = 0
@@ -251,7 +271,10 @@ function isDotSegment(path: string, at: number): boolean {
   return endsSegment(next) || (next === 0x2e && endsSegment(path.charCodeAt(at + 2)))
 }
 
-/** The end, a slash, or the `;` of a path parameter, which some servers cut off before they resolve `..`. */
+/**
+ * Whether a character ends a segment. NaN, which marks the end of the path, and a slash end it. So does the `;` of a path
+ * parameter, because some servers remove the parameter before they resolve `..`.
+ */
 const endsSegment = (c: number) => Number.isNaN(c) || c === 0x2f || c === 0x3b
 
 function escapeProblem(path: string): string | undefined {
@@ -280,5 +303,68 @@ function withoutVersion(query: string): { query: string; asksForV1: boolean } {
   return {
     query: kept.length === 0 ? '' : `?${kept.join('&')}`,
     asksForV1: parts.includes('x402Version=1'),
+  }
+}
+
+/**
+ * Minimum pause between two warnings about unreadable entries, in ms. Without a pause, each request through a misconfigured proxy
+ * would write the same warning.
+ */
+const WARN_EVERY_MS = 60_000
+/**
+ * Maximum entries of `X-Forwarded-For` that the gateway reads, from the right. A chain of trusted proxies is short, and each entry
+ * takes microseconds to read.
+ */
+const MAX_ENTRIES = 32
+/** Maximum characters of an unreadable entry that are logged. */
+const MAX_SHOWN_CHARS = 64
+
+const unreadable =
+  'a trusted proxy has written an entry into X-Forwarded-For that is not an IP address, so its caller has no limit of its own. Have the proxy append the address that it sees (IPv4 or IPv6, with or without a port). Remove a proxy that cannot do so from gateway.trustedProxyCidrs'
+
+/**
+ * Makes the function that finds the address of a request's caller. It reads `X-Forwarded-For` only if the connection comes from one
+ * of the operator's proxies. The caller is the right-most address that is not one of these proxies, because the caller may have
+ * written everything left of it. If the function finds an unreadable entry first, the caller stays unknown, because any other
+ * address would combine many callers into one. The operator then gets a warning, because an unknown caller has no rate limit of its
+ * own.
+ *
+ * @param trustedCidrs addresses of the operator's proxies, such as `10.0.0.0/8`. If the list is empty, the caller's address is
+ *   always that of the connection
+ */
+export function createClientIp(
+  trustedCidrs: readonly string[],
+  log: Pick<Log, 'warn'>,
+): (req: IncomingMessage) => string {
+  if (trustedCidrs.length === 0) return (req) => req.socket.remoteAddress ?? ''
+  const ranges = trustedCidrs.map((cidr) => ipaddr.parseCIDR(cidr))
+  const isTrusted = (address: string) => {
+    if (!ipaddr.isValid(address)) return false
+    const ip = ipaddr.process(address)
+    return ranges.some(([base, bits]) => ip.kind() === base.kind() && ip.match(base as never, bits))
+  }
+  let warnedAtMs = Number.NEGATIVE_INFINITY
+  const warn = (entry: string, proxy: string) => {
+    if (performance.now() - warnedAtMs < WARN_EVERY_MS) return
+    warnedAtMs = performance.now()
+    log.warn({ entry: entry.trim().slice(0, MAX_SHOWN_CHARS), proxy }, unreadable)
+  }
+  return (req) => {
+    const remote = req.socket.remoteAddress ?? ''
+    const forwarded = req.headers['x-forwarded-for']
+    if (forwarded === undefined || !isTrusted(remote)) return remote
+    let client = remote
+    for (const entry of String(forwarded).split(',').slice(-MAX_ENTRIES).reverse()) {
+      const address = forwardedAddress(entry)
+      if (address === undefined) {
+        warn(entry, remote)
+        return unknownAddress()
+      }
+      // One spelling for each address, so that a caller has only one rate limit bucket.
+      client = ipaddr.process(address).toString()
+      if (!isTrusted(client)) return client
+    }
+    // All addresses that were read belong to trusted proxies, so the left-most of them is the caller.
+    return client
   }
 }

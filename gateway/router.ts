@@ -1,222 +1,299 @@
+import { LRUCache } from 'lru-cache'
 import { TollgateError } from '../core/errors/error.ts'
-import { errorReply } from '../core/http/errorReply.ts'
 import { type LoopMarks, MAX_LINKS_PASSED } from '../core/http/loopMark.ts'
+import { errorReply, type Reply } from '../core/http/replies.ts'
 import type { Generation } from '../core/kernel/generation.ts'
-import type { Program } from '../core/kernel/program.ts'
-import type { Door } from '../core/plugin/door.ts'
+import type { Pipeline } from '../core/kernel/pipeline.ts'
+import { failureReceipt, unread } from '../core/offers/refusedPayment.ts'
 import { Exchange } from '../core/plugin/exchange.ts'
-import type { Reply } from '../core/plugin/reply.ts'
+import type { Transport } from '../core/plugin/transport.ts'
 import type { Clock } from '../core/ports/clock.ts'
 import { linkNotFound } from '../core/ports/refusals.ts'
-import { failureReceipt, unread } from '../core/x402/refusedPayment.ts'
+import { signInName } from '../core/x402/signIn.ts'
 import { type Calls, runCall } from './call.ts'
 import { allowOf, corsHeaders, isPreflight, preflightReply } from './cors.ts'
 import { type HeadFacts, type LinkTarget, linkPrefix } from './head.ts'
-import type { HttpDoor } from './httpDoor.ts'
-import type { LiveGeneration } from './liveGeneration.ts'
-import type { NoRoute } from './routeTable.ts'
-import { Strangers } from './strangers.ts'
+import type { HttpTransport } from './httpTransport.ts'
+import type { LiveGeneration, NoRoute } from './routeTable.ts'
 
-/** What the router asks of a head. */
-export type CallHead = Pick<HeadFacts, 'paymentHeader' | 'x402Version' | 'passed' | 'hasBody' | 'hasOrigin'>
+/** The parts of a request's head that the router reads. */
+type CallHead = Pick<HeadFacts, 'paymentHeader' | 'x402Version' | 'passed' | 'hasBody' | 'hasOrigin'>
 
 /** A request for a link, before the link is known. */
-export interface Call {
-  readonly door: Door
+interface Call {
+  readonly transport: Transport
   readonly head: CallHead
   readonly target: LinkTarget
-  /** The target as it came. */
+  /** The target as received. */
   readonly url: string
   readonly clientIp: string
-  /** The body, where it came whole. */
+  /** The body, if it arrived before the call started. Otherwise undefined. */
   readonly body?: Buffer
-  /** The door, where the caller waits for `100 Continue` before it sends its body. */
-  readonly waiting?: HttpDoor | undefined
-  /** Told of the link's new address instead of being redirected there. */
+  /** The transport, if the caller waits for `100 Continue` before it sends its body. Otherwise undefined. */
+  readonly waiting?: HttpTransport | undefined
+  /** Called with the link's new address instead of sending a redirect. */
   readonly onMoved?: (target: string) => void
 }
 
-export type Answerable = Pick<Call, 'door' | 'head'>
+type Answerable = Pick<Call, 'transport' | 'head'>
 
-/** Takes a call to its link. */
-export interface Router {
-  route(call: Call): void
-  notFound(call: Answerable): void
-}
+/** Routes a call to its link. */
+export class Router {
+  readonly #live: LiveGeneration
+  readonly #calls: Calls
+  readonly #clock: Clock
+  readonly #loopMarks: LoopMarks
+  readonly #strangers: Strangers
 
-export interface RouterParts {
-  readonly live: LiveGeneration
-  readonly calls: Calls
-  readonly clock: Clock
-  readonly loopMarks: LoopMarks
-}
+  constructor(live: LiveGeneration, calls: Calls, clock: Clock, loopMarks: LoopMarks) {
+    this.#live = live
+    this.#calls = calls
+    this.#clock = clock
+    this.#loopMarks = loopMarks
+    this.#strangers = new Strangers(clock)
+  }
 
-export function createRouter({ live, calls, clock, loopMarks }: RouterParts): Router {
-  const { log } = calls
-  const strangers = new Strangers(clock)
-
-  function route(call: Call): void {
-    const { generation, table } = live.current
+  route(call: Call): void {
+    const { generation, table } = this.#live.current
     const found = table.lookup(call.target.key)
-    if (found === undefined) ask(call)
-    else arrive(call, found, generation)
+    if (found === undefined) this.#dispatch(call)
+    else this.#arrive(call, found, generation)
   }
 
-  /** An address that this process does not know: the store does, but it is not asked for whatever anybody makes up. */
-  function ask(call: Call): void {
+  /**
+   * Queries the database for an address that this process has not cached. The gateway limits these queries, because callers can
+   * invent addresses.
+   */
+  #dispatch(call: Call): void {
     const { clientIp, target } = call
-    if (!isPossible(target.key)) return notFound(call)
-    const at = live.current
-    const isFirst = !at.table.isAsking(target.key)
-    if (isFirst && !strangers.take(clientIp)) return answerError(call, tooManyUnknown())
+    if (!isPossible(target.key)) return this.notFound(call)
+    const at = this.#live.current
+    const isFirst = !at.table.isLoading(target.key)
+    if (isFirst && !this.#strangers.take(clientIp)) return this.#responseError(call, tooManyUnknown())
     at.table
-      .ask(target.key)
+      .load(target.key)
       .then((found) => {
-        if (isFirst && found.link !== null) strangers.giveBack(clientIp)
-        // A reload in between has closed this table, and its generation may be gone.
-        if (at === live.current) arrive(call, found, at.generation)
-        else route(call)
+        if (isFirst && found.link !== null) this.#strangers.refund(clientIp)
+        // A reload has closed this table in the meantime, and perhaps also its generation.
+        if (at === this.#live.current) this.#arrive(call, found, at.generation)
+        else this.route(call)
       })
-      .catch((error: unknown) => answerError(call, error))
+      .catch((error: unknown) => this.#responseError(call, error))
   }
 
-  function arrive(call: Call, found: Program | NoRoute, generation: Generation): void {
-    if (found.link === null) return missing(call, found, generation)
-    const { head, door, waiting } = call
+  #arrive(call: Call, found: Pipeline | NoRoute, generation: Generation): void {
+    if (found.link === null) return this.#missing(call, found, generation)
+    const { head, transport, waiting } = call
     if (head.passed !== null) {
-      const fault = loopFault(found.link.id, head.passed)
-      if (fault !== undefined) return answerError(call, fault, [], found)
+      const fault = this.#loopFault(found.link.id, head.passed)
+      if (fault !== undefined) return this.#responseError(call, fault, [], found)
     }
-    if (door.method === 'OPTIONS' && isOursToAnswer(call, found)) {
-      return answer(call, preflightReply(door, found.methods))
+    if (transport.method === 'OPTIONS' && isOursToAnswer(call, found)) {
+      return this.#respond(call, preflightReply(transport, found.methods))
     }
-    if (!takes(found, door.method)) {
+    if (!takes(found, transport.method) && !mayBeRefund(found, transport.method)) {
       const allow = allowOf(found.methods!)
-      const error = new TollgateError('method_not_allowed', `Expected one of ${allow}, got ${door.method}.`)
-      return answerError(call, error, ['Allow', allow], found)
+      const error = new TollgateError(
+        'method_not_allowed',
+        `Expected one of ${allow}, got ${transport.method}.`,
+      )
+      return this.#responseError(call, error, ['Allow', allow], found)
     }
-    // A body that is not paid for need not come, unless a plugin reads it: the 402 is the answer.
+    // A call that gets the 402 needs no body, unless a plugin reads it.
     if (waiting !== undefined) {
       if (found.isPaid && head.paymentHeader === null) waiting.owesContinue = true
       else waiting.res.writeContinue()
     }
-    enter(call, found, generation)
+    this.#enter(call, isSignedIn(call, found) ? found.signedIn! : found, generation)
   }
 
-  /** A link may lead to another one of this gateway, but not back to itself, and not over ever more of them. */
-  function loopFault(linkId: string, passed: string): TollgateError | undefined {
-    if (passed.includes(loopMarks.ofLink(linkId)))
-      return loop('this link itself', "the link's url leads back to it")
-    const links = loopMarks.linksPassed(passed)
+  /**
+   * The error for a loop. A link may lead to other links of this gateway, but not back to itself, and not through an unlimited
+   * number of links.
+   */
+  #loopFault(linkId: string, passed: string): TollgateError | undefined {
+    if (passed.includes(this.#loopMarks.ofLink(linkId)))
+      return loop('this link itself', "the link's URL leads back to the link")
+    const links = this.#loopMarks.linksPassed(passed)
     if (links <= MAX_LINKS_PASSED) return undefined
     return loop(
       `${links} links of this gateway`,
-      `at most ${MAX_LINKS_PASSED} may be in a row before this one`,
+      `at most ${MAX_LINKS_PASSED} links may be in a row before this link`,
     )
   }
 
-  function enter(call: Call, program: Program, generation: Generation, link = program.link): void {
+  #enter(call: Call, pipeline: Pipeline, generation: Generation, link = pipeline.link): void {
     const { head, target, clientIp, body } = call
     const x = new Exchange(link, {
-      door: call.door,
+      transport: call.transport,
       subPath: target.subPath,
       query: target.query,
       clientIp,
-      startedAtMs: clock.now(),
+      startedAtMs: this.#clock.now(),
       paymentHeader: head.paymentHeader,
       x402Version: target.asksForV1 ? 1 : head.x402Version,
       hasBody: head.hasBody,
       ...(body !== undefined && { body }),
     })
     if (head.hasOrigin) x.extraHeaders = [...corsHeaders]
-    runCall(x, program, generation, calls)
+    runCall(x, pipeline, generation, this.#calls)
   }
 
-  /** No link there: perhaps it had this address until lately. */
-  function missing(call: Call, { movedTo }: NoRoute, generation: Generation): void {
-    if (movedTo === undefined) return askByPayment(call, generation)
-    // The query as it came: what is the gateway's own in it is asked for again at the new address.
+  /** Handles a call to an address that no link has now. A link may have had the address until recently. */
+  #missing(call: Call, { movedTo }: NoRoute, generation: Generation): void {
+    if (movedTo === undefined) return this.#askByPayment(call, generation)
+    // The redirect keeps the query as received, because the new address needs the gateway's own parameters too.
     const { url } = call
     const mark = url.indexOf('?')
     const query = mark === -1 ? '' : url.slice(mark)
     const location = `${linkPrefix}${movedTo.username}/${movedTo.slug}${call.target.subPath}${query}`
     if (call.onMoved !== undefined) return call.onMoved(location)
-    // 308 keeps method and body (RFC 9110, section 15.4.9). The address may be another link's any time.
+    // 308 keeps method and body (RFC 9110, section 15.4.9). The response must not be cached, because another link may get the
+    // address at any time.
     const headers = ['Location', location, 'Content-Length', '0', 'Cache-Control', 'no-store']
-    answer(call, { status: 308, headers, body: null })
+    this.#respond(call, { status: 308, headers, body: null })
   }
 
   /**
-   * A payment may have bought a call while there was a link. It is looked up, which costs the check of a signature, so it is
-   * counted like an address that the store is asked for.
+   * Checks whether the payment has bought a call while a link had the address. The check includes a signature check, so it counts
+   * against the same limit as a database query for an unknown address.
    */
-  function askByPayment(call: Call, generation: Generation): void {
-    const { head, door, clientIp } = call
-    if (head.paymentHeader === null || door.method === 'HEAD' || door.method === 'OPTIONS')
-      return notFound(call)
-    const { table, generation: current } = live.current
+  #askByPayment(call: Call, generation: Generation): void {
+    const { head, transport, clientIp } = call
+    if (head.paymentHeader === null || transport.method === 'HEAD' || transport.method === 'OPTIONS')
+      return this.notFound(call)
+    const { table, generation: current } = this.#live.current
     const former = generation === current ? table.former : null
-    if (former === null) return notFound(call)
-    if (!strangers.take(clientIp)) return answerError(call, tooManyUnknown())
-    // Whoever reads the body asks for it.
+    if (former === null) return this.notFound(call)
+    if (!this.#strangers.take(clientIp)) return this.#responseError(call, tooManyUnknown())
+    // The gateway sends `100 Continue` when a plugin reads the body.
     if (call.waiting !== undefined) call.waiting.owesContinue = true
     const [username, slug] = call.target.key.split('/') as [string, string]
-    enter(call, former, generation, { ...former.link, username, slug })
+    this.#enter(call, former, generation, { ...former.link, username, slug })
   }
 
-  function answer(call: Answerable, reply: Reply, extra: readonly string[] = []): void {
+  #respond(call: Answerable, reply: Reply, extra: readonly string[] = []): void {
     const headers = call.head.hasOrigin && reply.status !== 204 ? [...corsHeaders, ...extra] : extra
-    call.door.send(reply, headers)
+    call.transport.send(reply, headers)
   }
 
-  /** Whoever came with a payment keeps it, and hears so. */
-  function answerError(
+  /** Sends the error for a call. If the call has a payment, the response says that the payment remains usable. */
+  #responseError(
     call: Answerable,
     error: unknown,
     extra: readonly string[] = [],
-    program: Program | null = null,
+    pipeline: Pipeline | null = null,
   ): void {
-    const { door } = call
-    const { reply, code } = errorReply(error, log, door.requestId)
+    const { transport } = call
+    const { reply, code } = errorReply(error, this.#calls.log, transport.requestId)
     const { x402Version, paymentHeader } = call.head
-    const isPresented = program?.isPaid !== false && paymentHeader !== null
-    const network = program?.offer?.network ?? calls.assets[0]?.network
+    const isPresented = pipeline?.isPaid !== false && paymentHeader !== null
+    const network = pipeline?.offer?.network ?? this.#calls.assets[0]?.network
     const receipt = isPresented ? failureReceipt(unread(x402Version), error, reply.status, network) : []
-    answer(call, reply, [...extra, ...receipt])
-    const { requestId, method } = door
-    calls.accessLog?.unrouted({ requestId, method, status: reply.status, code, isPresented })
+    this.#respond(call, reply, [...extra, ...receipt])
+    const { requestId, method } = transport
+    this.#calls.accessLog?.unrouted({ requestId, method, status: reply.status, code, isPresented })
   }
 
-  const notFound = (call: Answerable) => answerError(call, linkNotFound())
-
-  return { route, notFound }
+  notFound(call: Answerable): void {
+    this.#responseError(call, linkNotFound())
+  }
 }
 
-/** Letters, digits, _ and - of a username and a slug: anything else is no link's, whatever the store holds. */
+/** A username and a slug consist of letters, digits, `_` and `-`. No link has another address. */
 const possible = /^[\w-]{1,64}\/[\w-]{1,64}$/
 const isPossible = (key: string) => possible.test(key)
 
 const tooManyUnknown = () =>
   new TollgateError(
     'rate_limited',
-    'Too many calls of addresses that no link has. Check the seller and the slug.',
+    'Too many calls to addresses that no link has. Check the seller and the slug.',
     {
       retryAfterSeconds: 1,
     },
   )
 
+/** Whether a call comes with a sign-in to a link that has such calls. A call that also has a payment is paid. */
+const isSignedIn = ({ head, transport }: Call, { signedIn }: Pipeline): boolean =>
+  signedIn !== null && head.paymentHeader === null && transport.header(signInName) !== undefined
+
 const loop = (forwarders: string, why: string) =>
   new TollgateError(
     'loop_detected',
-    `Expected a call from outside, got one that ${forwarders} forwarded: ${why}. You were not charged.`,
+    `Expected a call from outside this gateway, got one that ${forwarders} forwarded: ${why}. You were not charged.`,
   )
 
-/** A preflight, any OPTIONS of a paid link (it would be a way past the price), and one that the link does not list. */
-const isOursToAnswer = ({ door }: Call, { isPaid, methods }: Program): boolean =>
-  isPaid || isPreflight(door) || (methods !== null && !methods.has('OPTIONS'))
+/**
+ * Whether the gateway responds to an OPTIONS request itself. It does so for a preflight, for a link that does not list OPTIONS, and
+ * for a paid link, because the seller's response would bypass the price.
+ */
+const isOursToAnswer = ({ transport }: Call, { isPaid, methods }: Pipeline): boolean =>
+  isPaid || isPreflight(transport) || (methods !== null && !methods.has('OPTIONS'))
 
-/** HEAD goes wherever GET goes (RFC 9110, section 9.3.2); on a paid link it is the 402 without its body. */
-function takes({ methods, isPaid }: Program, method: string): boolean {
+/**
+ * Whether the link supports a method. GET includes HEAD (RFC 9110, section 9.3.2). On a paid link, HEAD gets the 402 without its
+ * body.
+ */
+/** Whether a client of payment channels may be requesting a refund. The x402 plugin refuses every other call of this method. */
+const mayBeRefund = (found: Pipeline, method: string): boolean =>
+  method === 'GET' && found.offer?.hasChannels === true
+
+function takes({ methods, isPaid }: Pipeline, method: string): boolean {
   if (methods === null || methods.has(method)) return true
   return method === 'HEAD' && (isPaid || methods.has('GET'))
+}
+
+/**
+ * Maximum lookups of unknown addresses that a client may cause at once. `PER_SECOND` is how many more it may cause each second
+ * after that.
+ */
+const BURST = 200
+const PER_SECOND = 10
+const MAX_CLIENTS = 10_000
+
+interface Bucket {
+  taken: number
+  atMs: number
+}
+
+/**
+ * Limits how often each client makes the gateway query the database for addresses that no link has. Guessing addresses then costs
+ * the database only a limited number of queries. Each process counts for itself, because the limit protects that process's own
+ * queries.
+ */
+class Strangers {
+  readonly #buckets = new LRUCache<string, Bucket>({ max: MAX_CLIENTS })
+  readonly #clock: Clock
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  /** Uses one lookup of a client. @returns false if the client has none left now */
+  take(clientIp: string): boolean {
+    const client = clientOf(clientIp)
+    const nowMs = this.#clock.now()
+    const bucket = this.#buckets.get(client) ?? { taken: 0, atMs: nowMs }
+    const refilled = Math.max(0, ((nowMs - bucket.atMs) / 1000) * PER_SECOND)
+    bucket.taken = Math.max(0, bucket.taken - refilled)
+    bucket.atMs = nowMs
+    if (bucket.taken + 1 > BURST) return false
+    bucket.taken++
+    this.#buckets.set(client, bucket)
+    return true
+  }
+
+  /** Returns a lookup to the client, because a link has the address. */
+  refund(clientIp: string): void {
+    const bucket = this.#buckets.get(clientOf(clientIp))
+    if (bucket !== undefined) bucket.taken = Math.max(0, bucket.taken - 1)
+  }
+}
+
+/** The key by which a client is counted. For an IPv6 address this is the /64, because one customer has a whole /64 (RFC 6177). */
+function clientOf(ip: string): string {
+  if (!ip.includes(':') || ip.startsWith('::ffff:')) return ip
+  const at = ip.indexOf('::')
+  const parts = (at === -1 ? ip : ip.slice(0, at)).split(':')
+  return parts.slice(0, 4).join(':')
 }

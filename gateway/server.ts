@@ -1,23 +1,20 @@
-import { createServer, type IncomingMessage, ServerResponse } from 'node:http'
-import type { AddressInfo, Socket } from 'node:net'
+import { createServer, type IncomingMessage, type Server, ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { TollgateError } from '../core/errors/error.ts'
-import { errorReply } from '../core/http/errorReply.ts'
-import { closeInStages, lingerOnClose, throwAway } from '../core/http/lingeringClose.ts'
+import { lingerOnClose } from '../core/http/lingeringClose.ts'
+import { errorReply } from '../core/http/replies.ts'
 import type { Generation } from '../core/kernel/generation.ts'
+import { failureReceipt, unread } from '../core/offers/refusedPayment.ts'
 import type { LinkCalls } from '../core/ports/linkCalls.ts'
-import { failureReceipt, unread } from '../core/x402/refusedPayment.ts'
-import type { AccessLogOptions } from './accessLog.ts'
-import { answerUnderWay, refuseBrokenRequest, refuseSocket } from './brokenRequest.ts'
-import { type CallPlane, type CallPlaneParts, createCallPlane, stopping } from './callPlane.ts'
-import { createClientIp } from './clientIp.ts'
+import type { Forwarder } from './adminForwarder.ts'
+import type { AccessLogOptions } from './call.ts'
+import { CallPlane, type CallPlaneDeps, stopping } from './callPlane.ts'
+import { Connections, MAX_WAITING_REQUESTS, refuseSocket, responseUnderWay } from './connections.ts'
 import { corsHeaders } from './cors.ts'
-import { dropWhatFollows, endBehindAnswers, isBetweenRequests, throwRestAway } from './dropWhatFollows.ts'
-import type { HandOver } from './handOver.ts'
-import { type HeadFacts, linkPrefix, parseTarget, pathProblem, readHead } from './head.ts'
-import { HttpDoor, send, sendOnSocket } from './httpDoor.ts'
-import { WaitingUpgrade } from './waitingUpgrade.ts'
+import { createClientIp, type HeadFacts, linkPrefix, parseTarget, pathProblem, readHead } from './head.ts'
+import { HttpTransport, send, sendOnSocket, WaitingUpgrade } from './httpTransport.ts'
 
 export interface GatewayOptions {
   readonly headersTimeoutMs: number
@@ -30,280 +27,239 @@ export interface GatewayOptions {
   readonly accessLog: AccessLogOptions
 }
 
-export interface GatewayParts extends CallPlaneParts {
-  readonly handOver: HandOver
+export interface GatewayDeps extends CallPlaneDeps {
+  readonly forwarder: Forwarder
 }
 
-/** The data plane: one public listener that runs calls of links, and hands the rest to the admin API. */
-export interface Gateway {
-  /** Calls that come by other ways, through the same programs. */
-  readonly linkCalls: LinkCalls
-  /** Of the calls of either way. */
-  readonly calls: Pick<CallPlane, 'counts' | 'generation'>
-  listen(port: number, host: string): Promise<AddressInfo>
-  /** Makes another generation answer from the next call on; the old one is `retired` when its last call has ended. */
-  swap(generation: Generation): Promise<{ readonly retired: Promise<void> }>
-  /** Stops accepting, tells callers by their answers, lets calls under way end within the drain time, then cuts what is left. */
-  close(): Promise<void>
-}
-
-/** For so long a gateway that was told to stop keeps idle connections: the answer to what still comes on one says that it ends. */
+/**
+ * How long a stopping gateway keeps idle connections, in ms. A request that arrives meanwhile gets a response, with a header that
+ * announces the end of the connection.
+ */
 const NOTICE_MS = 250
-/** Connections that became idle while the gateway drains are looked for this often. */
+/** Pause between two sweeps for idle connections while the gateway drains, in ms. */
 const SWEEP_MS = 50
-/** What calls may still write down after their connections were cut; recovery finishes the rest. */
-const LAST_WORDS_MS = 1_000
-/** How often node looks for heads and requests that are late; its own 30 s would add as much to every limit. */
+/**
+ * How long calls may still write to the ledger after the gateway has cut their connections, in ms. Recovery finishes the payments
+ * of the others.
+ */
+const FINAL_WRITES_MS = 1_000
+/**
+ * Pause between Node's checks for late heads and requests, in ms. Node's default pause of 30 s would add up to 30 s to every limit.
+ */
 const CHECK_MS = 1_000
-/** Requests of one connection that wait behind another's answer; node starts as many as came in one piece, a thousand or so. */
-const MOST_WAITING = 16
 
-export function createGateway(first: Generation, parts: GatewayParts, options: GatewayOptions): Gateway {
-  const { log, chains, handOver } = parts
-  const clientIpOf = createClientIp(options.trustedProxyCidrs, log)
-  const calls = createCallPlane(first, parts, options)
-  const { router, accessLog } = calls
-  /** All connections, those too that left HTTP, which the server no longer closes itself. */
-  const open = new Set<Socket>()
+/** The data plane: one public listener that runs calls of links and forwards all other requests to the admin API. */
+export class Gateway {
+  readonly #deps: GatewayDeps
+  readonly #options: GatewayOptions
+  readonly #clientIpOf: (req: IncomingMessage) => string
+  readonly #calls: CallPlane
+  readonly #connections: Connections
+  readonly #server: Server
+  #isDraining = false
+
+  constructor(first: Generation, deps: GatewayDeps, options: GatewayOptions) {
+    this.#deps = deps
+    this.#options = options
+    this.#clientIpOf = createClientIp(options.trustedProxyCidrs, deps.log)
+    this.#calls = new CallPlane(first, deps, options)
+    const connections = new Connections(this.#calls.accessLog)
+    this.#connections = connections
+    const onRequest = (req: IncomingMessage, res: ServerResponse) => this.#onRequest(req, res)
+    const server = createServer(
+      {
+        maxHeaderSize: options.maxHeaderBytes,
+        headersTimeout: options.headersTimeoutMs,
+        requestTimeout: options.requestTimeoutMs,
+        keepAliveTimeout: options.keepAliveTimeoutMs,
+        connectionsCheckingInterval: CHECK_MS,
+        // Node's own response does not name the reason. `readHead` refuses a request without a Host header, and its response does.
+        requireHostHeader: false,
+        // Only WebSockets are upgraded. A request with `Upgrade: h2c` or another value is an ordinary request, and Node drops the
+        // bytes after it in the same packet. These bytes are no lost request, because a client that offers HTTP/2 waits for the
+        // response (RFC 7540, section 3.2).
+        shouldUpgradeCallback: (req) => isWebSocket(req) && connections.mayUpgrade(req),
+      },
+      onRequest,
+    )
+    this.#server = server
+    lingerOnClose(server)
+    server.on('connection', (socket) => connections.add(socket))
+    server.on('checkContinue', onRequest)
+    server.on('upgrade', (req, socket, rest) => this.#onUpgrade(req, socket, rest))
+    server.on('connect', (_req, socket) => this.#onConnect(socket))
+    server.on('clientError', (error, socket) => connections.broken(error, socket))
+  }
+
+  /** Calls links over other transports, through the same pipelines. */
+  get linkCalls(): LinkCalls {
+    return this.#calls.linkCalls
+  }
+
+  /** Counts and generation of the calls over every transport. */
+  get calls(): Pick<CallPlane, 'counts' | 'generation'> {
+    return this.#calls
+  }
+
+  listen(port: number, host: string): Promise<AddressInfo> {
+    const server = this.#server
+    return new Promise((resolve, reject) => {
+      server.once('error', reject)
+      server.listen(port, host, 4096, () => {
+        server.off('error', reject)
+        resolve(server.address() as AddressInfo)
+      })
+    })
+  }
+
+  /** Makes another generation serve all new calls. `retired` resolves when the last call of the old generation has ended. */
+  swap(generation: Generation): Promise<{ readonly retired: Promise<void> }> {
+    return this.#calls.swap(generation)
+  }
+
   /**
-   * Connections whose last answer is known already, so that what comes behind it is not looked at, each with its last request;
-   * null where the rest of that is not read either.
+   * Stops accepting connections, and announces the end of each connection in its response. Running calls may end within the drain
+   * time. After that, the gateway cuts the rest.
    */
-  const ending = new Map<Duplex, IncomingMessage | null>()
-  /** Answers of a connection that wait behind another one. */
-  const behind = new WeakMap<Duplex, Set<ServerResponse>>()
-  /** Handshakes that came while their connection owed an answer. */
-  const early = new WeakSet<IncomingMessage>()
-  let isDraining = false
+  async close(): Promise<void> {
+    const server = this.#server
+    const connections = this.#connections
+    this.#isDraining = true
+    connections.endAll()
+    const { promise: isCut, resolve: cut } = Promise.withResolvers<void>()
+    const deadline = setTimeout(() => {
+      this.#calls.cutOff()
+      connections.destroyAll()
+      cut()
+    }, this.#options.drainTimeoutMs)
+    // If the gateway closed idle connections at once, it would reset requests that are sent but not read yet.
+    let mayCloseIdle = false
+    const closeIdle = server.closeIdleConnections.bind(server)
+    server.closeIdleConnections = () => {
+      if (mayCloseIdle) connections.closeIdle(closeIdle)
+    }
+    const closed = new Promise<void>((resolve) => server.close(() => resolve()))
+    const sweep = setInterval(() => server.closeIdleConnections(), SWEEP_MS)
+    const notice = setTimeout(() => {
+      mayCloseIdle = true
+    }, NOTICE_MS)
+    await closed
+    clearTimeout(notice)
+    clearInterval(sweep)
+    this.#deps.forwarder.close()
+    const drainTimeout = new AbortController()
+    const givenUp = isCut.then(() => sleep(FINAL_WRITES_MS, undefined, { signal: drainTimeout.signal }))
+    await Promise.race([this.#calls.close(), givenUp])
+    drainTimeout.abort()
+    givenUp.catch(() => undefined)
+    clearTimeout(deadline)
+  }
 
-  const server = createServer(
-    {
-      maxHeaderSize: options.maxHeaderBytes,
-      headersTimeout: options.headersTimeoutMs,
-      requestTimeout: options.requestTimeoutMs,
-      keepAliveTimeout: options.keepAliveTimeoutMs,
-      connectionsCheckingInterval: CHECK_MS,
-      // `readHead` refuses a request without one, with an answer that says so.
-      requireHostHeader: false,
-      // Only WebSockets are upgraded; `Upgrade: h2c` and others are ordinary requests.
-      // Node drops what came behind one of those in the same piece; who offers HTTP/2 waits for the answer (RFC 7540, section 3.2).
-      shouldUpgradeCallback: (req) => isWebSocket(req) && mayUpgrade(req),
-    },
-    onRequest,
-  )
-  lingerOnClose(server)
-  server.on('connection', (socket) => {
-    open.add(socket)
-    socket.once('close', () => {
-      open.delete(socket)
-      ending.delete(socket)
-    })
-  })
-  server.on('checkContinue', onRequest)
-  server.on('upgrade', onUpgrade)
-  server.on('connect', (_req, socket) => {
-    socket.on('error', () => socket.destroy())
-    // Written now, it would pass for the answer that is still to come.
-    if (answerUnderWay(socket) !== undefined) return void socket.destroy()
-    refuseSocket(socket, accessLog, '400 Bad Request', 'bad_request', 'Method CONNECT is not served here.')
-  })
-  server.on('clientError', onBroken)
-
-  function onRequest(req: IncomingMessage, res: ServerResponse): void {
+  #onRequest(req: IncomingMessage, res: ServerResponse): void {
+    const connections = this.#connections
     const head = readHead(req)
-    if (head.problem !== null) return refuseRequest(req, res, head.problem, head)
-    // Only an answer that is not the connection's next has no socket yet.
+    if (head.problem !== null) return this.#refuse(req, res, head.problem, head)
+    // A response has no socket while it waits behind an earlier response of its connection.
     if (res.socket === null) {
-      if (early.has(req))
-        return refuseRequest(req, res, 'Expected no upgrade before the requests ahead are answered.', head)
-      if (!mayWait(req.socket, res))
-        return refuseRequest(req, res, `At most ${MOST_WAITING} requests may wait on one connection.`, head)
+      if (connections.isEarlyHandshake(req))
+        return this.#refuse(req, res, 'Expected no upgrade before the responses to earlier requests.', head)
+      if (!connections.mayWait(req.socket, res)) {
+        const problem = `At most ${MAX_WAITING_REQUESTS} requests may wait on one connection.`
+        return this.#refuse(req, res, problem, head)
+      }
     }
-    // Whether the body comes is open until the end, so nothing can follow it.
-    if (isDraining || head.expectsContinue) endAfter(req.socket, res)
+    // With `Expect`, the gateway cannot know whether the caller will send the body, so no further request can follow on the
+    // connection.
+    if (this.#isDraining || head.expectsContinue) connections.endAfter(req.socket, res)
     const url = req.url!
-    if (!url.startsWith(linkPrefix)) {
-      const problem = otherPathProblem(url)
-      if (problem !== undefined) return refuseRequest(req, res, problem, head)
-      const forward = () => {
-        if (head.expectsContinue) res.writeContinue()
-        handOver.web(req, res, clientIpOf(req), head.requestId)
-      }
-      // Each has connections of its own to the admin API, which answers at once: behind an answer that is not read, all of that
-      // would pile up.
-      return void (res.socket === null ? res.once('socket', forward) : forward())
-    }
+    if (!url.startsWith(linkPrefix)) return this.#forward(req, res, head)
     const target = parseTarget(url)
-    if (typeof target === 'string') return refuseRequest(req, res, target, head)
+    if (typeof target === 'string') return this.#refuse(req, res, target, head)
     if (head.hasBody) res.once('finish', () => discardRest(req))
-    const door = new HttpDoor(req, res, null, head.requestId)
-    if (target === undefined) return router.notFound({ door, head })
-    const waiting = head.expectsContinue ? door : undefined
-    router.route({ door, head, target, url, clientIp: clientIpOf(req), waiting })
+    const transport = new HttpTransport(req, res, null, head.requestId)
+    const { router } = this.#calls
+    if (target === undefined) return router.notFound({ transport, head })
+    const waiting = head.expectsContinue ? transport : undefined
+    router.route({ transport, head, target, url, clientIp: this.#clientIpOf(req), waiting })
   }
 
-  /** What is called behind it could not be answered, and would be charged all the same. */
-  function endAfter(socket: Socket, last: ServerResponse): void {
-    ending.set(socket, last.req)
-    dropWhatFollows(socket)
-    last.shouldKeepAlive = false
-    // Whoever calls all the same is read from for a while: a reset would take what it has not read of the answer.
-    socket.destroySoon = () => closeInStages(socket)
+  #forward(req: IncomingMessage, res: ServerResponse, head: HeadFacts): void {
+    const problem = otherPathProblem(req.url!)
+    if (problem !== undefined) return this.#refuse(req, res, problem, head)
+    const forward = () => {
+      if (head.expectsContinue) res.writeContinue()
+      this.#deps.forwarder.web(req, res, this.#clientIpOf(req), head.requestId)
+    }
+    // The gateway sends each request to the admin API over its own connection, and the admin API responds at once. If the caller
+    // does not read earlier responses, the admin API's responses would accumulate here. The gateway therefore forwards the request
+    // when its response is the next one.
+    if (res.socket === null) res.once('socket', forward)
+    else forward()
   }
 
-  /** What comes behind whole requests, and is none, is neither waited for nor refused: it would cost the answers ahead. */
-  function onBroken(error: Error, socket: Duplex): void {
-    const last = ending.get(socket)
-    const isBehindLast = last === null || last?.complete
-    // Who has ended its side is gone.
-    if (socket.readable && isBehindLast) throwRestAway(socket as Socket)
-    else if (socket.readable && isBetweenRequests(socket as Socket)) endBehindAnswers(socket as Socket)
-    else refuseBrokenRequest(error, socket, accessLog)
+  #onConnect(socket: Duplex): void {
+    socket.on('error', () => socket.destroy())
+    // The caller would mistake the refusal for the pending response.
+    if (responseUnderWay(socket) !== undefined) return void socket.destroy()
+    const message = 'Method CONNECT is not served here.'
+    refuseSocket(socket, this.#calls.accessLog, '400 Bad Request', 'bad_request', message)
   }
 
-  function mayWait(socket: Duplex, res: ServerResponse): boolean {
-    const waiting = behind.get(socket) ?? waitOn(socket)
-    if (waiting.size === MOST_WAITING) return false
-    waiting.add(res)
-    // It gets the connection when it is the next.
-    res.once('socket', () => waiting.delete(res))
-    return true
-  }
-
-  function waitOn(socket: Duplex): Set<ServerResponse> {
-    const waiting = new Set<ServerResponse>()
-    behind.set(socket, waiting)
-    // Node tells only the answer that has the connection when that is gone, and of one that has left HTTP (CONNECT) no call at all.
-    socket.once('close', () => {
-      for (const res of waiting) {
-        res.destroy()
-        res.emit('close')
-      }
-    })
-    return waiting
-  }
-
-  /** An upgraded connection is written on at once: ahead of an answer that it still owes, or into the middle of it. */
-  function mayUpgrade(req: IncomingMessage): boolean {
-    if (answerUnderWay(req.socket) === undefined) return true
-    early.add(req)
-    return false
-  }
-
-  function onUpgrade(req: IncomingMessage, socket: Duplex, rest: Buffer): void {
-    // The handlers of an upgraded socket are gone; without one, a reset would end the process.
+  #onUpgrade(req: IncomingMessage, socket: Duplex, rest: Buffer): void {
+    const { router, accessLog } = this.#calls
+    // Node removes its handlers from an upgraded socket. Without a handler, a reset would end the process.
     socket.on('error', () => socket.destroy())
     const res = new ServerResponse(req)
     const head = readHead(req)
     const { requestId } = head
     const refuse = (error: TollgateError) => {
-      const { reply, code } = errorReply(error, log, requestId)
+      const { reply, code } = errorReply(error, this.#deps.log, requestId)
       sendOnSocket(res, socket, reply, null, requestId)
       accessLog.unrouted({ requestId, method: req.method, status: reply.status, code })
     }
     const refuseUpgrade = (problem: string) => refuse(new TollgateError('bad_request', problem))
-    // It would be charged, and cut at the end of the drain time.
-    if (isDraining) return refuse(stopping())
+    // Otherwise the gateway would charge the call, and abort it at the end of the drain time.
+    if (this.#isDraining) return refuse(stopping())
     if (head.problem !== null) return refuseUpgrade(head.problem)
-    // RFC 6455, section 4.1; a body would be taken for the first frames.
+    // A handshake has no body (RFC 6455, section 4.1). The seller would read a body as the first frames.
     if (req.method !== 'GET' || head.hasBody)
       return refuseUpgrade('Expected an upgrade by GET without a body.')
     const url = req.url!
     if (!url.startsWith(linkPrefix)) {
       const problem = otherPathProblem(url)
       if (problem !== undefined) return refuseUpgrade(problem)
-      return handOver.upgrade(req, socket, rest, clientIpOf(req), requestId)
+      return this.#deps.forwarder.upgrade(req, socket, rest, this.#clientIpOf(req), requestId)
     }
     const target = parseTarget(url)
     if (typeof target === 'string') return refuseUpgrade(target)
-    const door = new HttpDoor(req, res, new WaitingUpgrade(socket, rest), requestId)
-    if (target === undefined) return router.notFound({ door, head })
-    router.route({ door, head, target, url, clientIp: clientIpOf(req) })
+    const transport = new HttpTransport(req, res, new WaitingUpgrade(socket, rest), requestId)
+    if (target === undefined) return router.notFound({ transport, head })
+    router.route({ transport, head, target, url, clientIp: this.#clientIpOf(req) })
   }
 
-  /** What can be read in two ways is answered and the connection closed: nothing after it can be trusted. */
-  function refuseRequest(req: IncomingMessage, res: ServerResponse, problem: string, head: HeadFacts): void {
-    const { socket } = req
-    if (!socket.destroyed) {
-      // It may be long until its answer is written, which ends the connection.
-      const mustWait = res.socket === null
-      ending.set(socket, mustWait ? null : req)
-      dropWhatFollows(socket)
-      if (mustWait) throwAway(socket)
-    }
-    res.shouldKeepAlive = false
+  #refuse(req: IncomingMessage, res: ServerResponse, problem: string, head: HeadFacts): void {
+    this.#connections.endRefused(req, res)
     const error = new TollgateError('bad_request', problem)
     const { requestId, paymentHeader } = head
-    const { reply, code } = errorReply(error, log, requestId)
+    const { reply, code } = errorReply(error, this.#deps.log, requestId)
     const isPresented = paymentHeader !== null
-    accessLog.unrouted({ requestId, method: req.method, status: reply.status, code, isPresented })
+    this.#calls.accessLog.unrouted({
+      requestId,
+      method: req.method,
+      status: reply.status,
+      code,
+      isPresented,
+    })
     if (!req.url!.startsWith(linkPrefix)) return void send(res, reply, null, requestId)
-    const network = chains.assets[0]?.network
+    const network = this.#deps.chains.assets[0]?.network
     const receipt = isPresented ? failureReceipt(unread(head.x402Version), error, 400, network) : []
     send(res, reply, head.hasOrigin ? [...corsHeaders, ...receipt] : receipt, requestId)
   }
-
-  return {
-    linkCalls: calls.linkCalls,
-    calls,
-    listen: (port, host) =>
-      new Promise((resolve, reject) => {
-        server.once('error', reject)
-        server.listen(port, host, 4096, () => {
-          server.off('error', reject)
-          resolve(server.address() as AddressInfo)
-        })
-      }),
-    swap: (generation) => calls.swap(generation),
-    async close() {
-      isDraining = true
-      for (const socket of open) {
-        const underWay = answerUnderWay(socket)
-        const isLast = underWay?.headersSent === false && !behind.get(socket)?.size
-        if (isLast) endAfter(socket, underWay)
-      }
-      const { promise: isCut, resolve: cut } = Promise.withResolvers<void>()
-      const deadline = setTimeout(() => {
-        calls.cutOff()
-        for (const socket of open) socket.destroy()
-        cut()
-      }, options.drainTimeoutMs)
-      // What callers have sent on idle connections, and nobody has read yet, would be reset with them.
-      let mayCloseIdle = false
-      const closeIdle = server.closeIdleConnections.bind(server)
-      server.closeIdleConnections = () => {
-        const isLeft = (socket: Socket) => socket.writableLength > 0 || ending.has(socket)
-        if (mayCloseIdle) sparing([...open].filter(isLeft), closeIdle)
-      }
-      const closed = new Promise<void>((resolve) => server.close(() => resolve()))
-      const sweep = setInterval(() => server.closeIdleConnections(), SWEEP_MS)
-      const notice = setTimeout(() => {
-        mayCloseIdle = true
-      }, NOTICE_MS)
-      await closed
-      clearTimeout(notice)
-      clearInterval(sweep)
-      handOver.close()
-      const patience = new AbortController()
-      const givenUp = isCut.then(() => sleep(LAST_WORDS_MS, undefined, { signal: patience.signal }))
-      await Promise.race([calls.close(), givenUp])
-      patience.abort()
-      givenUp.catch(() => undefined)
-      clearTimeout(deadline)
-    },
-  }
-}
-
-/** Node takes a connection for idle whose last answer its caller has not read yet, and would throw the rest of it away. */
-function sparing(unread: readonly Socket[], closeIdle: () => void): void {
-  for (const socket of unread) socket.destroy = () => socket
-  closeIdle()
-  for (const socket of unread) delete (socket as Partial<Socket>).destroy
 }
 
 /**
- * What is left of a body behind its answer is thrown away, because the next request on the connection stands behind it. Node
- * does so itself only where nobody had begun to read.
+ * Discards the rest of a body after its response, because the next request of the connection follows the body. Node does this only
+ * if no plugin had begun to read the body.
  */
 function discardRest(req: IncomingMessage): void {
   if (!req.complete) req.unpipe().resume()
@@ -311,7 +267,7 @@ function discardRest(req: IncomingMessage): void {
 
 const isWebSocket = ({ headers }: IncomingMessage): boolean => headers.upgrade?.toLowerCase() === 'websocket'
 
-/** Why a request that is not a call can't be handed over; undefined when it can (RFC 9112, section 3.2: origin form). */
+/** Why the gateway cannot forward a request that is not a call. Undefined if it can (RFC 9112, section 3.2, origin form). */
 function otherPathProblem(url: string): string | undefined {
   if (!url.startsWith('/')) return 'Expected a request target that begins with /.'
   const mark = url.indexOf('?')

@@ -1,21 +1,37 @@
-import { askByFetch } from '../core/rpc/askByFetch.ts'
+import { RpcRefused } from '../core/rpc/post.ts'
+import { requestByFetch } from '../core/rpc/requestByFetch.ts'
 import { createRpc } from '../core/rpc/rpc.ts'
-import { RpcRefused } from '../core/rpc/rpcError.ts'
-import { LocalChainError } from './localChainError.ts'
 
-/** A local chain answers at once, unless it mines thousands of blocks. */
+/**
+ * A local chain could not start, or rejected a call. Codes:
+ *
+ * - `local_chain_not_installed`: a development dependency is missing, which the message names.
+ * - `local_chain_start_failed`: the node ended or did not respond.
+ * - `local_chain_rpc_error`: the node rejected a call.
+ */
+export class LocalChainError extends Error {
+  readonly code: 'local_chain_not_installed' | 'local_chain_start_failed' | 'local_chain_rpc_error'
+
+  constructor(code: LocalChainError['code'], message: string, options?: ErrorOptions) {
+    super(message, options)
+    this.name = 'LocalChainError'
+    this.code = code
+  }
+}
+
+/** Timeout of a call, in ms. A local chain responds at once, unless it mines thousands of blocks. */
 const CALL_TIMEOUT_MS = 60_000
 
-/** Calls one JSON-RPC method and returns its result; the caller names the type, which is not checked. */
+/** Calls one JSON-RPC method and returns its result. The caller names the result's type, which is not validated. */
 export type JsonRpcClient = <T>(method: string, ...params: unknown[]) => Promise<T>
 
 /**
- * Makes a JSON-RPC 2.0 client for a local chain.
+ * Creates a JSON-RPC 2.0 client for a local chain.
  *
- * @throws {LocalChainError} `local_chain_rpc_error` from a call that the node refuses, with its code and message.
+ * @throws {LocalChainError} `local_chain_rpc_error` with the node's code and message if the node rejects a call
  */
 export function createJsonRpcClient(url: string): JsonRpcClient {
-  const rpc = createRpc({ urls: [url], ask: askByFetch(fetch), timeoutMs: CALL_TIMEOUT_MS })
+  const rpc = createRpc({ urls: [url], sendRequest: requestByFetch(fetch), timeoutMs: CALL_TIMEOUT_MS })
   return async <T>(method: string, ...params: unknown[]): Promise<T> => {
     try {
       return (await rpc.call(method, ...params)) as T
@@ -23,7 +39,7 @@ export function createJsonRpcClient(url: string): JsonRpcClient {
       if (!(error instanceof RpcRefused)) throw error
       throw new LocalChainError(
         'local_chain_rpc_error',
-        `${method} was refused by the local node: ${error.message} (code ${error.code})`,
+        `The local node rejected ${method}: ${error.message} (code ${error.code})`,
         { cause: error },
       )
     }

@@ -7,7 +7,7 @@ import replayGuard from './replay-guard/index.ts'
 import upstream from './upstream/index.ts'
 import x402 from './x402/index.ts'
 
-/** The plugins that come with Tollgate, by the names that `use:` takes. */
+/** The plugins that come with Tollgate. The configuration names them in `use:`. */
 export const builtInPlugins: readonly AnyGatewayPlugin[] = [
   rateLimit,
   health,

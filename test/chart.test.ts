@@ -121,8 +121,10 @@ t.test('the schema takes the defaults, and refuses what would not work', async (
   }
 })
 
-t.test('the schema takes the values that docs/operations.md installs the chart with', async (t) => {
-  const [, own] = /^cat > own\.yaml <<'END'\n([\s\S]*?)^END$/m.exec(read(root, 'docs/operations.md'))!
+t.test('the schema takes the values that the guide installs the chart with', async (t) => {
+  const [, own] = /^cat > own\.yaml <<'END'\n([\s\S]*?)^END$/m.exec(
+    read(root, 'docs/how-to/deploy-with-helm.md'),
+  )!
   const merge = (under: Tree, over: Tree): Tree => {
     const both = Object.entries(over).map(([key, value]) => [
       key,

@@ -41,7 +41,7 @@ const compose = parse(read(deploy, 'compose/compose.yaml'))
 const services = compose.services as Record<string, Service>
 
 t.test(
-  'in the compose file, only the gateway has a door, on this machine, and only it a way out',
+  'in the compose file, only the gateway has a port, on this machine, and only the gateway reaches other networks',
   async (t) => {
     t.strictSame(Object.keys(services), ['gateway', 'postgres', 'redis', 'prometheus'])
     for (const [name, { ports = [], networks }] of Object.entries(services)) {

@@ -2,7 +2,7 @@ import { existsSync, globSync, readFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
 import type { Command } from 'commander'
 import t from 'tap'
-import { createProgram } from '../cli/program.ts'
+import { createPipeline } from '../cli/program.ts'
 import { checkDocument } from '../core/config/check/checkDocument.ts'
 import { parseConfig } from '../core/config/loadConfig.ts'
 import type { AnyGatewayPlugin } from '../core/plugin/gateway.ts'
@@ -14,7 +14,7 @@ const root = resolve(import.meta.dirname, '..')
 const guides = ['README.md', 'CONTRIBUTING.md', 'CHANGELOG.md', ...globSync('docs/**/*.md', { cwd: root })]
 const textOf = (file: string) => readFileSync(join(root, file), 'utf8')
 
-/** By npm, whatever `files` says. */
+/** By npm, regardless of `files`. */
 const alwaysShipped = ['README.md', 'LICENSE', 'package.json']
 
 /** The text without its code, where brackets mean something else. */
@@ -74,7 +74,7 @@ t.test('what the guides refer to comes with the package, but for sources', async
 })
 
 t.test('every tollgate command in the guides exists, with its options', async (t) => {
-  const program = createProgram()
+  const program = createPipeline()
   let seen = 0
   for (const guide of guides) {
     for (const line of blocksOf(textOf(guide), 'sh').flatMap((code) => code.split('\n'))) {
@@ -106,13 +106,15 @@ t.test('every configuration in the guides holds', async (t) => {
   const env = {
     DB_PASSWORD: 'secret',
     TOLLGATE_OPERATOR_TOKEN: 'a'.repeat(64),
+    TOLLGATE_FACILITATOR_EVM_KEY: `0x${'1'.repeat(64)}`,
+    TOLLGATE_CHANNELS_KEY: `0x${'2'.repeat(64)}`,
     FEES_WALLET_BASE: `0x${'1'.repeat(40)}`,
     FEES_WALLET_SOLANA: '1'.repeat(32),
   }
   let seen = 0
   for (const guide of guides) {
     for (const code of blocksOf(textOf(guide), 'yaml')) {
-      if (guide.startsWith('docs/vault')) {
+      if (guide.includes('/vault-')) {
         const file = join(root, guide)
         await t.resolves(
           checkDocument(code, { file, env: {}, schema: vaultConfigSchema, plugins: vaultPlugins }),
@@ -121,12 +123,21 @@ t.test('every configuration in the guides holds', async (t) => {
         seen++
         continue
       }
-      const text = code.includes('publicUrl:') ? code : `publicUrl: https://pay.example.com\n${code}`
+      const missing = {
+        'publicUrl:': 'publicUrl: https://pay.example.com\n',
+        // A token needs its network.
+        ...(code.includes('assets:') && {
+          'networks:':
+            'networks: { eip155:8453: { facilitator: { url: https://facilitator.example.com } } }\n',
+        }),
+      }
+      const added = Object.entries(missing).filter(([key]) => !code.includes(key))
+      const text = added.map(([, line]) => line).join('') + code
       await t.resolves(parseConfig(text, { file: `${guide}.yaml`, env, plugins }), `${guide}:\n${code}`)
       seen++
     }
   }
-  t.ok(seen >= 2, `${seen} configurations were looked at`)
+  t.ok(seen >= 30, `${seen} configurations were looked at`)
 })
 
 const vaultPlugins = {
@@ -150,3 +161,32 @@ const plugins = {
       setup: () => ({ route: () => undefined }),
     },
 }
+
+t.test('the labels that a guide names are on the pages', async (t) => {
+  const labels: Readonly<Record<string, readonly string[]>> = {
+    'docs/how-to/vault-approve.md': [
+      'Not fully decoded',
+      'From the agent',
+      'from the offer that the agent sent',
+      'Sign out',
+    ],
+    'docs/how-to/pay-the-fees.md': ['Pay fees'],
+    'docs/how-to/monitor.md': ['Settling keys', 'Suspensions', 'Check and lift'],
+    'docs/how-to/set-prices-by-request.md': ['Prices by request'],
+    'docs/how-to/set-prices-by-use.md': ['Price by use'],
+  }
+  const pages = ['web/**/*.ts', 'vault/page/app/**/*.ts']
+    .flatMap((pattern) => globSync(pattern, { cwd: root }))
+    .filter((file) => !/\.test\.ts$|^web\/dist\//.test(file))
+    .map((file) => textOf(file).toLowerCase())
+  for (const [guide, named] of Object.entries(labels)) {
+    const text = textOf(guide).replaceAll(/\s+/g, ' ')
+    for (const label of named) {
+      t.ok(text.includes(label), `${guide} names ${label}`)
+      t.ok(
+        pages.some((page) => page.includes(label.toLowerCase())),
+        `a page shows ${label}`,
+      )
+    }
+  }
+})

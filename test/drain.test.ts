@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { defaultPlugins, startGateway } from './helpers/gateway.ts'
-import { hasWholeAnswer, openSocket, talk, until } from './helpers/rawHttp.ts'
+import { hasWholeResponse, openSocket, talk, until } from './helpers/rawHttp.ts'
 import { sellerOf } from './helpers/sellerOf.ts'
 import { createScriptedSettler, scriptedPayment } from './helpers/settler.ts'
 
@@ -34,7 +34,7 @@ async function startLarge(t: Test, bytes: number) {
   const { path } = await addLink({ slug: 'large', url: large.url, price: '0.10', responseMode: 'raw' })
   const socket = await openSocket(t, port)
   const payment = `PAYMENT-SIGNATURE: ${scriptedPayment('large', '100000')}`
-  const isDelivered = async () => (await store.books.list({ states: ['delivered'], limit: 1 })).length === 1
+  const isDelivered = async () => (await store.ledger.list({ states: ['delivered'], limit: 1 })).length === 1
   return { path, payment, socket, gateway, isDelivered }
 }
 
@@ -43,17 +43,17 @@ const request = (path: string) => `GET ${path} HTTP/1.1\r\nHost: g\r\n\r\n`
 /** Asks once, so that the connection is one that is kept. */
 async function used(socket: Socket, path: string): Promise<Socket> {
   socket.write(request(path))
-  let said = ''
-  while (!hasWholeAnswer(said)) said += (await once(socket, 'data'))[0]
+  let output = ''
+  while (!hasWholeResponse(output)) output += (await once(socket, 'data'))[0]
   return socket
 }
 
 /** All that a server says until it ends the connection. */
-async function heard(socket: Socket): Promise<string> {
-  let said = ''
-  socket.on('data', (bytes: Buffer) => (said += bytes.toString('latin1')))
+async function readUntilEnd(socket: Socket): Promise<string> {
+  let output = ''
+  socket.on('data', (bytes: Buffer) => (output += bytes.toString('latin1')))
   await new Promise((resolve) => socket.once('close', resolve))
-  return said
+  return output
 }
 
 t.test(
@@ -62,14 +62,14 @@ t.test(
     const { paths, port, gateway } = await start()
     const asked = Array.from({ length: 24 }, (_, i) => paths[i % paths.length]!)
     const sockets = await Promise.all(asked.map(async (path) => used(await openSocket(t, port), path)))
-    const answers = sockets.map(heard)
-    // In the kernel's hands, and nobody has read it when the gateway is told to stop.
+    const responses = sockets.map(readUntilEnd)
+    // In the kernel's buffer, and not read yet when the gateway is told to stop.
     for (const [i, socket] of sockets.entries()) socket.write(request(asked[i]!))
     const closed = gateway.close()
-    for (const [i, answer] of answers.entries()) {
-      const said = await answer
-      t.match(said, asked[i] === paths[0] ? /^HTTP\/1.1 200 / : /^HTTP\/1.1 40[24] /)
-      t.match(said, /\r\nConnection: close\r\n/i)
+    for (const [i, response] of responses.entries()) {
+      const result = await response
+      t.match(result, asked[i] === paths[0] ? /^HTTP\/1.1 200 / : /^HTTP\/1.1 40[24] /)
+      t.match(result, /\r\nConnection: close\r\n/i)
     }
     await closed
   },
@@ -78,12 +78,12 @@ t.test(
 t.test('so is who asks a moment later, while nobody is let in any more', async (t) => {
   const { paths, port, gateway } = await start()
   const kept = await used(await openSocket(t, port), paths[1]!)
-  const answer = heard(kept)
+  const response = readUntilEnd(kept)
   const closed = gateway.close()
   await t.rejects(openSocket(t, port), { code: 'ECONNREFUSED' })
   await sleep(50)
   kept.write(request(paths[1]!))
-  t.match(await answer, /^HTTP\/1.1 402 .*\r\nConnection: close\r\n/is)
+  t.match(await response, /^HTTP\/1.1 402 .*\r\nConnection: close\r\n/is)
   await closed
 })
 
@@ -91,26 +91,26 @@ t.test(
   'the answer to a call that is under way says that it is the last, and what is sent behind it is not looked at',
   async (t) => {
     const mayAnswer = Promise.withResolvers<void>()
-    let asked = 0
+    let requestCount = 0
     const slow = await sellerOf(t, async (_req, res) => {
-      asked++
+      requestCount++
       await mayAnswer.promise
       res.end('{}')
     })
     const { addLink, port, gateway } = await start()
     const { path } = await addLink({ slug: 'slow', url: slow.url, price: '0' })
     const socket = await openSocket(t, port)
-    const answer = heard(socket)
+    const response = readUntilEnd(socket)
     socket.write(request(path))
-    await until(() => asked === 1)
+    await until(() => requestCount === 1)
     const closed = gateway.close()
     socket.write(request(path).repeat(3))
     await sleep(400)
     mayAnswer.resolve()
-    const said = await answer
-    t.match(said, /^HTTP\/1.1 200 .*\r\nConnection: close\r\n/is)
-    t.equal(said.split('HTTP/1.1 ').length, 2)
-    t.equal(asked, 1)
+    const result = await response
+    t.match(result, /^HTTP\/1.1 200 .*\r\nConnection: close\r\n/is)
+    t.equal(result.split('HTTP/1.1 ').length, 2)
+    t.equal(requestCount, 1)
     await closed
   },
 )
@@ -134,7 +134,7 @@ t.test(
     await until(isDelivered)
     const closed = gateway.close()
     await sleep(600)
-    t.ok((await heard(socket)).length > bytes)
+    t.ok((await readUntilEnd(socket)).length > bytes)
     await closed
   },
 )
@@ -149,42 +149,42 @@ t.test('what a caller sends behind the last answer costs it nothing of that answ
   await sleep(200)
   socket.write(request(path))
   await sleep(200)
-  t.ok((await heard(socket)).length > bytes)
+  t.ok((await readUntilEnd(socket)).length > bytes)
   await gateway.close()
 })
 
 t.test('the last answer of several that were asked for in one piece says that it is the last', async (t) => {
   const mayAnswer = Promise.withResolvers<void>()
-  let asked = 0
+  let requestCount = 0
   const slow = await sellerOf(t, async (req, res) => {
-    asked++
+    requestCount++
     if (req.url!.endsWith('wait')) await mayAnswer.promise
     res.end('{}')
   })
   const { addLink, port, gateway } = await start()
   const { path } = await addLink({ slug: 'slow', url: slow.url, price: '0' })
   const socket = await openSocket(t, port)
-  const answer = heard(socket)
+  const response = readUntilEnd(socket)
   socket.write(request(path) + request(`${path}?wait`))
-  await until(() => asked === 2)
+  await until(() => requestCount === 2)
   await sleep(100)
   const closed = gateway.close()
   await sleep(50)
   mayAnswer.resolve()
-  t.match((await answer).split('HTTP/1.1 ')[2], /^200 .*\r\nConnection: close\r\n/is)
+  t.match((await response).split('HTTP/1.1 ')[2], /^200 .*\r\nConnection: close\r\n/is)
   await closed
 })
 
 t.test('nobody buys a WebSocket of a gateway that is about to cut it', async (t) => {
   const { port, paths, gateway } = await start()
   const kept = await used(await openSocket(t, port), paths[1]!)
-  const answer = heard(kept)
+  const response = readUntilEnd(kept)
   const closed = gateway.close()
   const upgrade =
     'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=='
   const payment = `PAYMENT-SIGNATURE: ${scriptedPayment('socket', '100000')}`
   kept.write(`GET ${paths[1]!} HTTP/1.1\r\nHost: g\r\n${upgrade}\r\n${payment}\r\n\r\n`)
-  t.match(await answer, /^HTTP\/1.1 503 .*NOT_READY/s)
+  t.match(await response, /^HTTP\/1.1 503 .*NOT_READY/s)
   await closed
 })
 

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { DatabaseSync } from 'node:sqlite'
 import t, { type Test } from 'tap'
-import { checkLedger } from '../adapters/sqlite/payments/ledgerCheck.ts'
+import { checkLedger } from '../adapters/store/sqlite/payments/ledgerCheck.ts'
 import { fillStore } from '../bench/scale/fillStore.ts'
 import { startSeller } from './helpers/sellers.ts'
 
@@ -42,7 +42,7 @@ function saleIn(file: string): Record<string, unknown> {
   }
   const rows = {
     ...Object.fromEntries(
-      ['payment_payloads', 'attempts', 'answers', 'purchases'].map((table) => [
+      ['payment_payloads', 'attempts', 'responses', 'purchases'].map((table) => [
         table,
         one(table, 'payment_id', id),
       ]),
@@ -119,9 +119,9 @@ t.test('a filled store is whole, and its sales are what a gateway writes', async
   const payments = join(folder, 'payments')
   await run(t, 'signPayments.ts', { files: [{ file: payments, count: 1 }] })
   const headers = { 'payment-signature': readFileSync(payments, 'utf8').trim() }
-  const answer = await fetch(`http://127.0.0.1:${port}/api/link/demo/paid`, { headers })
-  t.equal(answer.status, 200)
-  await answer.text()
+  const response = await fetch(`http://127.0.0.1:${port}/api/link/demo/paid`, { headers })
+  t.equal(response.status, 200)
+  await response.text()
   const delivered = () => {
     try {
       return saleIn(join(sold, 'tollgate.db'))

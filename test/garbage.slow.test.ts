@@ -16,15 +16,15 @@ const CALLS = { free: 12_000, paid: 6_000, unpaid: 24_000 } as const
  * Of 11, 75 and 9 KB. What is under way when a young generation is full survives it: of paid calls, which are longer, a part of
  * each.
  */
-const MOST_BYTES_A_CALL = { free: 90, paid: 3_000, unpaid: 90 } as const
+const MAX_BYTES_A_CALL = { free: 90, paid: 3_000, unpaid: 90 } as const
 /** Each with a price of its own, so that no two of them say the same of how they can be paid. */
 const PRICED = 1_500
 
 const script = (name: string) => new URL(`../bench/servers/${name}`, import.meta.url).pathname
 /** As `tollgate start` does when it has nothing to do: what is there then is in the old generation. */
 const givesBack = `data:text/javascript,
-  import { giveBackHeap } from '${new URL('../cli/runtime/heap/giveBackHeap.ts', import.meta.url)}';
-  setTimeout(giveBackHeap, 100)`
+  import { releaseHeap } from '${new URL('../cli/runtime/heap/releaseHeap.ts', import.meta.url)}';
+  setTimeout(releaseHeap, 100)`
 
 t.test(
   'what a call has made is dead when it has ended: collections of the young generation find next to nothing',
@@ -66,10 +66,10 @@ t.test(
     const call = (slug: string, payment: string) =>
       new Promise<void>((resolve, reject) => {
         const headers = payment === '' ? {} : { 'payment-signature': payment }
-        get({ port, host: '127.0.0.1', path: `/api/link/demo/${slug}`, agent, headers }, (answer) => {
-          answer.resume().on('end', resolve).on('error', reject)
-          if (answer.statusCode !== (slug === 'free' || slug === 'paid' ? 200 : 402))
-            reject(new Error(`status ${answer.statusCode}`))
+        get({ port, host: '127.0.0.1', path: `/api/link/demo/${slug}`, agent, headers }, (response) => {
+          response.resume().on('end', resolve).on('error', reject)
+          if (response.statusCode !== (slug === 'free' || slug === 'paid' ? 200 : 402))
+            reject(new Error(`status ${response.statusCode}`))
         }).on('error', reject)
       })
 
@@ -95,7 +95,7 @@ t.test(
       const grownMb = stretches.reduce((sum, one) => sum + (one.at(-1) ?? 0) - (one[0] ?? 0), 0)
       t.ok(stretches.flat().length > 5, `${stretches.flat().length} collections of the young generation`)
       const bytes = (grownMb * 1_000_000) / count
-      t.ok(bytes < MOST_BYTES_A_CALL[kind], `${bytes.toFixed(0)} bytes of a ${kind} call survive them`)
+      t.ok(bytes < MAX_BYTES_A_CALL[kind], `${bytes.toFixed(0)} bytes of a ${kind} call survive them`)
     }
   },
 )

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { startGateway } from './helpers/gateway.ts'
-import { hasWholeAnswer, openSocket, talk, until } from './helpers/rawHttp.ts'
+import { hasWholeResponse, openSocket, talk, until } from './helpers/rawHttp.ts'
 import { startSeller } from './helpers/sellers.ts'
 
 const seller = await startSeller(t, 'echo')
@@ -8,7 +8,7 @@ const gateway = await startGateway(t, { options: { headersTimeoutMs: 300, reques
 const link = await gateway.addLink({ slug: 'free', url: seller.url })
 const { path } = link
 
-/** Another request behind the bad one: whoever reads the first one differently must not get this one through. */
+/** A second request behind the bad one: a parser that reads the first differently must not let this one through. */
 const next = `GET ${path}/smuggled HTTP/1.1\r\nHost: g\r\n\r\n`
 const get = (target: string, more = '') => `GET ${target} HTTP/1.1\r\nHost: g\r\n${more}\r\n`
 const post = (more: string, body: string) => `POST ${path} HTTP/1.1\r\nHost: g\r\n${more}\r\n${body}`
@@ -246,7 +246,7 @@ t.test('an upgrade takes GET without a body and nothing else', async (t) => {
 
 t.test('Upgrade to anything but a WebSocket is an ordinary request', async (t) => {
   const h2c = 'Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n'
-  const { text } = await talk(gateway.port, get(path, h2c), hasWholeAnswer)
+  const { text } = await talk(gateway.port, get(path, h2c), hasWholeResponse)
   t.match(text, /^HTTP\/1\.1 200 /)
   const sent = seller.requests.at(-1)!.rawHeaders.map((name) => name.toLowerCase())
   t.notOk(sent.includes('upgrade') || sent.includes('http2-settings'))
@@ -269,7 +269,7 @@ t.test('a well-formed Host is taken, whatever it names', async (t) => {
     const { statuses } = await talk(
       gateway.port,
       `GET ${path} HTTP/1.1\r\nHost: ${host}\r\n\r\n`,
-      hasWholeAnswer,
+      hasWholeResponse,
     )
     t.strictSame(statuses, [200], host)
   }

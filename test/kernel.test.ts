@@ -1,13 +1,13 @@
 import t from 'tap'
 import type { ServedLink } from '../core/domain/link.ts'
 import { buildGeneration, GenerationError } from '../core/kernel/generation.ts'
-import { compileWhen } from '../core/kernel/when.ts'
+import { compileWhen } from '../core/kernel/readyPlugin.ts'
 import { type AnyGatewayPlugin, gatewayPlugin } from '../core/plugin/gateway.ts'
 import { startGateway } from './helpers/gateway.ts'
 import { noOptions, pluginOf } from './helpers/plugins.ts'
 import { createScriptedSettler } from './helpers/settler.ts'
 
-t.test('plugins in an order that can not work stop the start, and the message names both', async (t) => {
+t.test('plugins in an order that cannot work stop the start, and the message names both', async (t) => {
   const gateway = await startGateway(t, { settlers: [createScriptedSettler()] })
   const reject = (uses: string[], message: RegExp) =>
     t.rejects(gateway.build(uses.map((use) => ({ use }))), { name: 'GenerationError', message })
@@ -21,7 +21,7 @@ t.test('plugins in an order that can not work stop the start, and the message na
   )
   await reject(
     ['x402', 'replay-guard', 'purchase-record'],
-    /Plugin purchase-record reads answer in phase respond, but no plugin before it writes answer/,
+    /Plugin purchase-record reads response in phase respond, but no plugin before it writes response/,
   )
   await reject(['x402', 'replay-guard', 'upstream'].reverse().slice(0, 2), /reads payment/)
   const reader = gatewayPlugin({
@@ -91,7 +91,7 @@ t.test('a set-up that fails closes what was set up, and says whose it was', asyn
       entries.map((plugin) => ({ plugin, options: {} })),
       ports,
     ),
-    { name: 'GenerationError', message: 'Plugin bad refused its set-up: no such file' },
+    { name: 'GenerationError', message: 'Plugin bad failed its setup: no such file' },
   )
   t.strictSame(closed, ['a', 'b', 'c'])
   const unroutable = {

@@ -4,13 +4,13 @@ import { createServer, get, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
-import { HttpDoor } from '../gateway/httpDoor.ts'
+import { HttpTransport } from '../gateway/httpTransport.ts'
 import { startGateway } from './helpers/gateway.ts'
 import { sellerOf } from './helpers/sellerOf.ts'
 import { createScriptedSettler, scriptedPayment } from './helpers/settler.ts'
 
 // What comes from sellers is read into memory that the next bytes are read into, and what goes out waits in memory that is used
-// again: one byte that is kept too long would be in somebody else's answer, who has paid for it.
+// again: one byte that is kept too long would be in another buyer's paid response.
 
 const CALLS = 300
 const AT_ONCE = 40
@@ -29,7 +29,7 @@ const LARGE_BYTES = 9_000_000
 const SMALL = 12_000
 
 /** The answer with this number: other bytes than any other, most of them a few bytes or a few reads long. */
-function answerOf(number: number): Buffer {
+function responseOf(number: number): Buffer {
   const random = randomOf(number)
   const length = number % 30 === 0 ? LARGE_BYTES : random([50, 5_000, 20_000, 150_000, 700_000][number % 5]!)
   const body = Buffer.allocUnsafe(length)
@@ -88,7 +88,7 @@ t.test('every buyer gets the bytes that the seller sent, whoever else reads at t
   const seller = await sellerOf(t, (req, res) => {
     const number = Number(new URL(req.url!, 'http://s').searchParams.get('n'))
     const random = randomOf(number)
-    const body = answerOf(number)
+    const body = responseOf(number)
     if (random(2) === 0) res.setHeader('content-length', body.length)
     if (random(3) === 0 && number % 60 !== 0) res.end(body)
     else void inPieces(res, body, number % 60 === 0 ? SMALL : 90_000, random)
@@ -117,7 +117,7 @@ t.test('every buyer gets the bytes that the seller sent, whoever else reads at t
       const number = next++
       const url = `${links[number % links.length]}?n=${number}`
       const payment = scriptedPayment(`p-${number}`, '100000')
-      const expected = hash('sha256', answerOf(number))
+      const expected = hash('sha256', responseOf(number))
       const body = await read(url, payment, randomOf(number + CALLS))
       if (body !== null) whole++
       if (body !== null && hash('sha256', body) !== expected) t.fail(`answer ${number} has other bytes`)
@@ -136,17 +136,17 @@ t.test('what waits for a buyer who stands still is not what was written after it
   const lent = Buffer.alloc(70_000)
   const written = createHash('sha256')
   const server = createServer((req, res) => {
-    const door = new HttpDoor(req, res, null, 'id-of-a-request')
-    door.begin(200, [])
+    const transport = new HttpTransport(req, res, null, 'id-of-a-request')
+    transport.begin(200, [])
     let rounds = 0
     const write = (): void => {
-      if (rounds === 3_000) return door.end()
+      if (rounds === 3_000) return transport.end()
       const piece = lent.subarray(0, [70_000, 100, 40_000, 12_000, 65_536][rounds % 5])
       piece.fill(++rounds % 251)
       written.update(piece)
       // More than one waits at a time, small ones behind large ones.
-      if (door.write(piece) || rounds % 5 !== 0) setImmediate(write)
-      else door.onDrain(write)
+      if (transport.write(piece) || rounds % 5 !== 0) setImmediate(write)
+      else transport.onDrain(write)
     }
     write()
   }).listen(0, '127.0.0.1')

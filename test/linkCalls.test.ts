@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http'
 import t, { type Test } from 'tap'
-import type { LinkAnswer, LinkCall } from '../core/ports/linkCalls.ts'
+import type { LinkCall, LinkResponse } from '../core/ports/linkCalls.ts'
 import type { TestGateway } from './helpers/gateway.ts'
 import { reaches, startPaid } from './helpers/paid.ts'
 import { until } from './helpers/rawHttp.ts'
@@ -16,14 +16,15 @@ async function start(t: Test) {
     gateway.gateway.linkCalls.call({
       ...{ method: 'GET', requestId: 'id-of-a-request', target, headers: [], body: null, payment: null },
       clientIp: '127.0.0.1',
-      ...{ signal: new AbortController().signal, maxAnswerBytes: 65_536 },
+      ...{ signal: new AbortController().signal, maxResponseBytes: 65_536 },
       ...more,
     })
   return { gateway, settler, payment, call }
 }
 
-const textOf = (answer: LinkAnswer | undefined) => answer?.body.toString()
-const headerOf = (answer: LinkAnswer, name: string) => answer.headers[answer.headers.indexOf(name) + 1]
+const textOf = (response: LinkResponse | undefined) => response?.body.toString()
+const headerOf = (response: LinkResponse, name: string) =>
+  response.headers[response.headers.indexOf(name) + 1]
 
 const post = (gateway: TestGateway, path: string, payment: string, body: string) =>
   fetch(gateway.url + path, {
@@ -32,7 +33,7 @@ const post = (gateway: TestGateway, path: string, payment: string, body: string)
     body,
   })
 
-t.test('one payment through two doors at the same moment is one call, with one answer', async (t) => {
+t.test('one payment through two transports at the same moment is one call, with one answer', async (t) => {
   const seller = await startSeller(t, 'mirror')
   const { gateway, settler, payment, call } = await start(t)
   const { path } = await gateway.addLink({ slug: 'it', url: seller.url, price: '0.10' })
@@ -66,15 +67,15 @@ t.test('without a payment it is the 402 of the link, header and body', async (t)
 })
 
 t.test('a caller who hangs up while the seller works is charged, and a repeat gets the answer', async (t) => {
-  const answers: ServerResponse[] = []
-  const seller = await sellerOf(t, (_req, res) => void answers.push(res))
+  const responses: ServerResponse[] = []
+  const seller = await sellerOf(t, (_req, res) => void responses.push(res))
   const { gateway, settler, payment, call } = await start(t)
   const { path, url } = await gateway.addLink({ slug: 'it', url: seller.url, price: '0.10' })
   const caller = new AbortController()
-  const answer = call(path, { payment, signal: caller.signal })
-  await until(() => answers.length === 1)
+  const response = call(path, { payment, signal: caller.signal })
+  await until(() => responses.length === 1)
   caller.abort()
-  t.equal(await answer, undefined)
+  t.equal(await response, undefined)
   t.equal(
     await call(path, { payment, signal: caller.signal }),
     undefined,
@@ -82,7 +83,7 @@ t.test('a caller who hangs up while the seller works is charged, and a repeat ge
   )
   const again = fetch(url, { headers: { 'payment-signature': payment.header } })
   await until(() => settler.calls.check === 2)
-  answers[0]!.end('done')
+  responses[0]!.end('done')
   t.equal((await again).status, 200)
   t.equal(seller.calls, 1)
   t.strictSame(settler.transfers, ['n'])
@@ -110,7 +111,7 @@ for (const settle of ['after', 'before'] as const) {
       const seller = await sellerOf(t, (_req, res) => res.end('x'.repeat(1_000)))
       const { gateway, settler, payment, call } = await start(t)
       const { path, url } = await gateway.addLink({ slug: 'it', url: seller.url, price: '0.10', settle })
-      const cut = (await call(path, { payment, maxAnswerBytes: 100 }))!
+      const cut = (await call(path, { payment, maxResponseBytes: 100 }))!
       t.match(cut, { status: 200, isWhole: false })
       t.equal(cut.body.length, 100)
       t.ok(headerOf(cut, 'PAYMENT-RESPONSE'), 'with its receipt')
@@ -127,7 +128,7 @@ t.test('a free answer that is longer than wanted is cut, and the seller is let g
   const seller = await startSeller(t, 'endless')
   const { gateway, call } = await start(t)
   const { path } = await gateway.addLink({ slug: 'it', url: seller.url })
-  t.match(await call(path, { maxAnswerBytes: 100 }), { status: 200, isWhole: false })
+  t.match(await call(path, { maxResponseBytes: 100 }), { status: 200, isWhole: false })
   await until(() => seller.connections.size === 0)
 })
 
@@ -136,7 +137,6 @@ t.test('a renamed link answers at its former address; a seller leads nobody to a
   const { gateway, settler, payment, call } = await start(t)
   const { id } = await gateway.addLink({ slug: 'old', url: seller.url, price: '0.10' })
   await gateway.store.links.update(id, { slug: 'new' }, Date.now())
-  for (const slug of ['old', 'new']) gateway.ports.changes.publish({ kind: 'link', username: 'demo', slug })
   const moved = await call('/api/link/demo/old/b?c=1', { payment })
   t.equal(moved!.status, 200)
   t.match(seller.requests, [{ target: '/b?c=1' }])
@@ -186,7 +186,7 @@ t.test('what can be read in two ways is refused as over HTTP, and no seller sees
     await t.rejects(call(path, { method }), refused, JSON.stringify(method))
   for (const target of ['/api/link/demo', '/api/link/demo/nothing', '/api/link//it'])
     await call(target).then(
-      (answer) => t.equal(answer!.status, 404, target),
+      (response) => t.equal(response!.status, 404, target),
       (error) => t.match(error, refused, target),
     )
   t.equal(seller.requests.length, 0)

@@ -16,9 +16,9 @@ const callsOf = ({ gateway }: { gateway: { calls: { counts(): object } } }) => {
 }
 
 async function assertLoop(t: Test, url: string) {
-  const answer = await fetch(url)
-  t.equal(answer.status, 508)
-  t.match(await answer.json(), { success: false, error: { code: 'loop_detected', retryable: false } })
+  const response = await fetch(url)
+  t.equal(response.status, 508)
+  t.match(await response.json(), { success: false, error: { code: 'loop_detected', retryable: false } })
 }
 
 t.test('a link that leads back to itself is refused where the call comes in again', async (t) => {
@@ -51,8 +51,8 @@ t.test('a call may pass two gateways, and comes back to no link of either', asyn
   const seller = await startSeller(t, 'hello')
   await two.addLink({ slug: 'real', url: seller.url })
   const chain = await one.addLink({ slug: 'chain', url: `${two.url}/api/link/demo/real` })
-  const answer = await fetch(chain.url, { headers: { 'CDN-Loop': 'cloudflare' } })
-  t.equal(answer.status, 200)
+  const response = await fetch(chain.url, { headers: { 'CDN-Loop': 'cloudflare' } })
+  t.equal(response.status, 200)
   const { rawHeaders } = seller.requests[0]!
   const passed = rawHeaders.filter((_, i) => rawHeaders[i - 1]?.toLowerCase() === 'cdn-loop').join(', ')
   t.match(passed, /^cloudflare(, tollgate-[0-9a-f]{16}-[0-9a-f]{16}){2}$/)

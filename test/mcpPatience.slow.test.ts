@@ -1,24 +1,24 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { connectMcp } from '../admin-api/mcp/testing/connectMcp.ts'
-import { startAdmin } from '../admin-api/testing/startAdmin.ts'
 import { silentLog } from '../core/ports/log.ts'
-import { createHandOver } from '../gateway/handOver.ts'
+import { AdminForwarder } from '../gateway/adminForwarder.ts'
+import { connectMcp } from './helpers/admin-api/mcp/connectMcp.ts'
+import { startAdmin } from './helpers/admin-api/startAdmin.ts'
 import { startGateway } from './helpers/gateway.ts'
 import { until } from './helpers/rawHttp.ts'
 import { type OwnSeller, sellerOf } from './helpers/sellerOf.ts'
 import { createScriptedSettler, scriptedPayment } from './helpers/settler.ts'
 
 /** Shorter than the slow seller takes, longer than the pause between two signs of life. */
-const HAND_OVER_MS = 17_000
+const FORWARD_MS = 17_000
 const SELLER_MS = 20_000
 
 /** Tools through the public listener, which hands `/mcp` over to the admin API. */
 async function start(t: Test, seller: OwnSeller, price = '0.10') {
   const settler = createScriptedSettler()
   let admin = ''
-  const handOver = createHandOver(() => admin, HAND_OVER_MS, silentLog)
-  const { gateway, addLink, url } = await startGateway(t, { settlers: [settler], handOver })
+  const forwarder = new AdminForwarder(() => admin, FORWARD_MS, silentLog)
+  const { gateway, addLink, url } = await startGateway(t, { settlers: [settler], forwarder })
   await addLink({ slug: 'it', url: seller.url, price })
   const f = await startAdmin(t, { linkCalls: gateway.linkCalls })
   const { port } = await f.admin.listen({ host: '127.0.0.1', port: 0 })
@@ -32,21 +32,21 @@ const link = 'demo/it'
 
 /** A seller that answers `bought` once it is told to. */
 async function heldSeller(t: Test) {
-  const { promise: isTold, resolve: answer } = Promise.withResolvers<void>()
+  const { promise: isTold, resolve: respond } = Promise.withResolvers<void>()
   const seller = await sellerOf(t, (_req, res) => void isTold.then(() => res.end('bought')))
-  return { seller, answer }
+  return { seller, respond }
 }
 
 t.test(
   'whose client gives up before the charge has paid nothing, and buys it when it asks again',
   async (t) => {
-    const { seller, answer } = await heldSeller(t)
+    const { seller, respond } = await heldSeller(t)
     const { call, settler } = await start(t, seller)
     await t.rejects(call('call_link', { link }, payment, { timeout: 1_000 }), /timed out/)
     t.strictSame(settler.transfers, [])
     const again = call('call_link', { link }, payment)
-    answer()
-    t.match(await again, { structuredContent: { answer: 'bought' } })
+    respond()
+    t.match(await again, { structuredContent: { response: 'bought' } })
     t.strictSame(settler.transfers, ['n'])
     t.equal(seller.calls, 1, 'the seller has worked once')
   },
@@ -61,7 +61,7 @@ t.test('whose client gives up after the charge gets the answer that is kept', as
     return undefined
   }
   await t.rejects(call('call_link', { link }, payment, { timeout: 1_000 }), /timed out/)
-  t.match(await call('call_link', { link }, payment), { structuredContent: { answer: 'bought' } })
+  t.match(await call('call_link', { link }, payment), { structuredContent: { response: 'bought' } })
   t.equal(seller.calls, 1)
 })
 
@@ -90,12 +90,12 @@ t.test('a connection that breaks ends a free call', async (t) => {
 t.test(
   'a paid call whose connection breaks goes on, as of a buyer who hangs up, and a repeat gets its answer',
   async (t) => {
-    const { seller, answer } = await heldSeller(t)
+    const { seller, respond } = await heldSeller(t)
     const { call, settler, url } = await start(t, seller)
     await callAndBreak(t, url, seller)
-    answer()
+    respond()
     await until(() => settler.transfers.length === 1)
-    t.match(await call('call_link', { link }, payment), { structuredContent: { answer: 'bought' } })
+    t.match(await call('call_link', { link }, payment), { structuredContent: { response: 'bought' } })
     t.strictSame(settler.transfers, ['n'])
     t.equal(seller.calls, 1)
   },
@@ -109,17 +109,18 @@ t.test(
       res.end('at last')
     })
     const { call } = await start(t, seller, '0')
-    const told: number[] = []
-    const onprogress = ({ progress }: { progress: number }) => void told.push(progress)
-    const [heard, silent] = await Promise.all([
+    const notified: number[] = []
+    const onprogress = ({ progress }: { progress: number }) => void notified.push(progress)
+    const [received, silent] = await Promise.all([
       call('call_link', { link }, undefined, { onprogress, timeout: 15_000, resetTimeoutOnProgress: true }),
       call('call_link', { link }),
     ])
-    for (const { structuredContent } of [heard, silent]) t.match(structuredContent, { answer: 'at last' })
-    t.ok(told.length > 0)
+    for (const { structuredContent } of [received, silent])
+      t.match(structuredContent, { response: 'at last' })
+    t.ok(notified.length > 0)
     t.strictSame(
-      told,
-      told.map((_, i) => 5 * (i + 1)),
+      notified,
+      notified.map((_, i) => 5 * (i + 1)),
     )
   },
 )

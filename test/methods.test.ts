@@ -1,6 +1,6 @@
 import t from 'tap'
 import { limits, startImpatient, statusOf } from './helpers/impatient.ts'
-import { hasWholeAnswer, openSocket, talk, until } from './helpers/rawHttp.ts'
+import { hasWholeResponse, openSocket, talk, until } from './helpers/rawHttp.ts'
 import { sellerOf } from './helpers/sellerOf.ts'
 import { startSeller } from './helpers/sellers.ts'
 
@@ -83,7 +83,7 @@ t.test('a body that is too large is 413, stated or not, and the seller gets no w
   const stated = await talk(
     gateway.port,
     `POST ${link.path} HTTP/1.1\r\nHost: g\r\nContent-Length: ${limits.maxRequestBytes + 1}\r\n\r\n`,
-    hasWholeAnswer,
+    hasWholeResponse,
   )
   t.strictSame(stated.statuses, [413])
   t.match(stated.text, /payload_too_large/)
@@ -120,13 +120,16 @@ t.test('Expect: 100-continue is met when the body is wanted, and not for a 402',
     [paid.path, 402],
     ['/api/link/demo/none', 404],
   ] as const) {
-    const answer = await talk(gateway.port, expects(path))
-    t.strictSame({ statuses: answer.statuses, closed: answer.closed }, { statuses: [status], closed: true })
+    const response = await talk(gateway.port, expects(path))
+    t.strictSame(
+      { statuses: response.statuses, closed: response.closed },
+      { statuses: [status], closed: true },
+    )
   }
   const unknown = await talk(
     gateway.port,
     expects(free.path).replace('100-continue', 'something'),
-    hasWholeAnswer,
+    hasWholeResponse,
   )
   t.strictSame(unknown.statuses, [417])
 })

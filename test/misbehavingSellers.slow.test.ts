@@ -2,7 +2,7 @@ import { connect } from 'node:net'
 import t from 'tap'
 import { request } from 'undici'
 import { get, startImpatient, statusOf } from './helpers/impatient.ts'
-import { hasWholeAnswer, talk, until } from './helpers/rawHttp.ts'
+import { hasWholeResponse, talk, until } from './helpers/rawHttp.ts'
 import { rawSeller } from './helpers/sellerOf.ts'
 import { rawKinds, startSeller } from './helpers/sellers.ts'
 
@@ -90,7 +90,7 @@ t.test('interim answers before the real one are not forwarded and do no harm', a
     `HTTP/1.1 100 Continue\r\n\r\n${interim}HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok`,
   )
   const link = await gateway.addLink({ slug: 'hints', url: seller.url })
-  const { statuses, text } = await talk(gateway.port, get(link.path), hasWholeAnswer)
+  const { statuses, text } = await talk(gateway.port, get(link.path), hasWholeResponse)
   t.strictSame(statuses, [200])
   t.match(text, /\r\n\r\nok$/)
 })
@@ -108,11 +108,11 @@ t.test('a cut answer never looks whole, to HTTP/1.0 neither', async (t) => {
       old.on('error', (error) => resolve((error as NodeJS.ErrnoException).code!))
       old.on('end', () => resolve('end'))
     })
-    let said = ''
-    old.on('data', (chunk) => (said += chunk))
+    let output = ''
+    old.on('data', (chunk) => (output += chunk))
     old.write(`GET ${link.path} HTTP/1.0\r\n\r\n`)
     const how = await end
     old.destroy()
-    t.ok(how === 'ECONNRESET' || / 502 | 504 /.test(said), `${kind}: ${how}`)
+    t.ok(how === 'ECONNRESET' || / 502 | 504 /.test(output), `${kind}: ${how}`)
   }
 })

@@ -10,9 +10,9 @@ import { WebSocket } from 'ws'
 import { options as upstreamOptions } from '../plugins/upstream/options.ts'
 import { freePort } from './helpers/freePort.ts'
 import { defaultPlugins, startGateway } from './helpers/gateway.ts'
-import { selfSignedCertificate } from './helpers/selfSignedCertificate.ts'
 import { sellerOf } from './helpers/sellerOf.ts'
 import { startSeller } from './helpers/sellers.ts'
+import { selfSignedCertificate } from './helpers/servers/selfSignedCertificate.ts'
 import { createScriptedSettler, scriptedPayment } from './helpers/settler.ts'
 import { hasProxy, startProxy } from './helpers/startProxy.ts'
 
@@ -66,10 +66,10 @@ function call(port: number, path: string, headers: Record<string, string> = {}, 
   const method = body === undefined ? 'GET' : 'POST'
   const sent = request(
     { host: '127.0.0.1', port, path, method, headers, rejectUnauthorized: false, agent: false },
-    async (answer) => {
+    async (response) => {
       let text = ''
-      for await (const chunk of answer.setEncoding('utf8')) text += chunk
-      resolve({ status: answer.statusCode!, headers: answer.headers, text })
+      for await (const chunk of response.setEncoding('utf8')) text += chunk
+      resolve({ status: response.statusCode!, headers: response.headers, text })
     },
   )
   sent.on('error', reject)
@@ -114,7 +114,7 @@ if (isHere) {
         tags: ['weather', 'forecast'],
         iconUrl: `https://cdn.example.com/${'i'.repeat(100 * i)}.png`,
         inputSchema: described(count),
-        outputExample: { answers: Array.from({ length: count }, (_, n) => `answer number ${n}`) },
+        outputExample: { responses: Array.from({ length: count }, (_, n) => `answer number ${n}`) },
       })
       const direct = await fetch(url + path)
       const { status, headers, text } = await call(nginx, path)
@@ -151,10 +151,10 @@ if (isHere) {
       res.setHeader('x-answer', 'a'.repeat(12_000)).end('{}')
     })
     const { path } = await addLink({ slug: 'free', url: seller.url, price: '0', responseMode: 'raw' })
-    const answer = await call(nginx, path, { 'x-long': 'q'.repeat(12_000) })
-    t.equal(answer.status, 200)
+    const response = await call(nginx, path, { 'x-long': 'q'.repeat(12_000) })
+    t.equal(response.status, 200)
     t.equal(received, 12_000)
-    t.equal(String(answer.headers['x-answer']).length, 12_000)
+    t.equal(String(response.headers['x-answer']).length, 12_000)
   })
 
   t.test('a body may be as large as the gateway takes it, and is not held back by nginx', async (t) => {
@@ -182,8 +182,8 @@ if (isHere) {
     sent.write('a first piece')
     await first.promise
     sent.end('the rest')
-    const [answer] = (await answered) as [IncomingMessage]
-    t.equal(answer.resume().statusCode, 200)
+    const [response] = (await answered) as [IncomingMessage]
+    t.equal(response.resume().statusCode, 200)
   })
 
   t.test('an event reaches the buyer before the seller sends the next one', async (t) => {
@@ -203,8 +203,8 @@ if (isHere) {
       rejectUnauthorized: false,
       agent: false,
     }).end()
-    const [answer] = (await once(sent, 'response')) as [IncomingMessage]
-    const pieces = answer.setEncoding('utf8')[Symbol.asyncIterator]()
+    const [response] = (await once(sent, 'response')) as [IncomingMessage]
+    const pieces = response.setEncoding('utf8')[Symbol.asyncIterator]()
     t.equal((await pieces.next()).value, 'data: one\n\n')
     next.resolve()
     t.equal((await pieces.next()).value, 'data: two\n\n')
@@ -217,9 +217,9 @@ if (isHere) {
     const { path } = await addLink({ slug: 'socket', url: echo.url, price: '0' })
     const socket = new WebSocket(`wss://127.0.0.1:${nginx}${path}`, { rejectUnauthorized: false })
     await once(socket, 'open')
-    const answer = once(socket, 'message')
+    const response = once(socket, 'message')
     socket.send('hello')
-    t.equal(String((await answer)[0]), 'hello')
+    t.equal(String((await response)[0]), 'hello')
     socket.close()
     await once(socket, 'close')
   })
@@ -254,10 +254,11 @@ if (isHere) {
 }
 
 t.test("nginx waits longer than the gateway's own limits last", async (t) => {
-  const { tunnelIdleTimeoutMs, headersTimeoutMs, answerTimeoutMs, bodyTimeoutMs } = upstreamOptions.properties
+  const { tunnelIdleTimeoutMs, headersTimeoutMs, responseTimeoutMs, bodyTimeoutMs } =
+    upstreamOptions.properties
   const longest = Math.max(
     tunnelIdleTimeoutMs.default,
-    headersTimeoutMs.default + answerTimeoutMs.default + bodyTimeoutMs.default,
+    headersTimeoutMs.default + responseTimeoutMs.default + bodyTimeoutMs.default,
   )
   for (const name of ['proxy_read_timeout', 'proxy_send_timeout']) {
     const [, seconds] = new RegExp(`${name} (\\d+)s;`).exec(shipped)!

@@ -7,7 +7,7 @@ import { noOptions, pluginOf, withUpstream } from './helpers/plugins.ts'
 import { sellerOf } from './helpers/sellerOf.ts'
 import { startSeller } from './helpers/sellers.ts'
 
-async function answerOf(t: Test, hook: Hook | undefined, more: RouteHooks = {}) {
+async function responseOf(t: Test, hook: Hook | undefined, more: RouteHooks = {}) {
   const seller = await startSeller(t, 'hello')
   const plugin = pluginOf('odd', { ...(hook && { guard: hook }), ...more })
   const gateway = await startGateway(t, { extraPlugins: [plugin], plugins: withUpstream('odd') })
@@ -71,7 +71,7 @@ t.test('whatever a plugin does, the caller gets an answer and the gateway lives'
     ['gives a status that is none', () => ({ status: 42, headers: [], body: null }), plain],
   ]
   for (const [name, hook, expected] of odd) {
-    const { status, body, gateway, link } = await answerOf(t, hook)
+    const { status, body, gateway, link } = await responseOf(t, hook)
     t.match({ status, body }, expected, name)
     t.notMatch(JSON.stringify(body), /secret/, name)
     t.ok((await fetch(link.url)).status > 0, `${name}: the gateway answers`)
@@ -87,15 +87,15 @@ t.test('a log hook that throws or rejects harms nobody', async (t) => {
     },
     async () => Promise.reject(new Error('log')),
   ]) {
-    const { status, gateway } = await answerOf(t, undefined, { log })
+    const { status, gateway } = await responseOf(t, undefined, { log })
     t.equal(status, 200)
     await gateway.gateway.close()
   }
 })
 
 t.test('a payment that a plugin left without its identity ends no process', async (t) => {
-  const said: object[] = []
-  const log = { ...silentLog, error: (fields: object) => void said.push(fields) }
+  const lines: object[] = []
+  const log = { ...silentLog, error: (fields: object) => void lines.push(fields) }
   for (const payment of [{}, { identity: {} }, { identity: { payer: 5 } }]) {
     const odd = gatewayPlugin({
       ...{ name: 'odd', api: 1, options: noOptions, needs: [] },
@@ -112,7 +112,7 @@ t.test('a payment that a plugin left without its identity ends no process', asyn
     for (const times of ['once', 'again']) t.equal((await fetch(link.url)).status, 200, times)
     await gateway.gateway.close()
   }
-  t.match(said, [{ err: TypeError }, { err: TypeError }, { err: TypeError }, { err: TypeError }])
+  t.match(lines, [{ err: TypeError }, { err: TypeError }, { err: TypeError }, { err: TypeError }])
 })
 
 t.test('a plugin may answer, add headers and see how it ended', async (t) => {
@@ -121,7 +121,7 @@ t.test('a plugin may answer, add headers and see how it ended', async (t) => {
     guard: (x) => x.addHeader('X-Hello', 'world'),
     log: (x) => void ends.push([x.status, x.errorCode]),
   }
-  const { status, headers, link } = await answerOf(t, undefined, hooks)
+  const { status, headers, link } = await responseOf(t, undefined, hooks)
   t.equal(status, 200)
   t.equal(headers.get('x-hello'), 'world')
   await fetch(link.url, { method: 'POST' })
@@ -132,7 +132,7 @@ t.test('a plugin may answer, add headers and see how it ended', async (t) => {
 })
 
 t.test('deliver hooks run once after the answer and before every log hook, whatever they do', async (t) => {
-  const said: string[] = []
+  const lines: string[] = []
   const odd = {
     throws: () => {
       throw new Error('secret inside')
@@ -144,8 +144,8 @@ t.test('deliver hooks run once after the answer and before every log hook, whate
     const failures: object[] = []
     const log = { ...silentLog, error: (fields: object) => void failures.push(fields) }
     const plugins = [
-      pluginOf('first', { log: () => void said.push('log'), deliver }),
-      pluginOf('second', { deliver: (x) => void said.push(`deliver ${x.status}`) }),
+      pluginOf('first', { log: () => void lines.push('log'), deliver }),
+      pluginOf('second', { deliver: (x) => void lines.push(`deliver ${x.status}`) }),
     ]
     const gateway = await startGateway(t, {
       log,
@@ -156,7 +156,7 @@ t.test('deliver hooks run once after the answer and before every log hook, whate
     const link = await gateway.addLink({ slug: 'free', url: seller.url })
     t.equal((await fetch(link.url)).status, 200, name)
     await gateway.gateway.close()
-    t.strictSame(said.splice(0), ['deliver 200', 'log'], name)
+    t.strictSame(lines.splice(0), ['deliver 200', 'log'], name)
     const expected = name.startsWith('answers') ? [] : [{ plugin: 'first', phase: 'deliver' }]
     t.match(failures, expected, `${name}: the log names whose it was`)
     t.equal(failures.length, expected.length)

@@ -3,10 +3,10 @@ import type { Link } from '../core/domain/link.ts'
 import { type Exchange, type GatewayPhase, gatewayPhases, gatewayPlugin } from '../core/plugin/gateway.ts'
 import { endOverdue, newCalls, runCall } from '../gateway/call.ts'
 import { startGateway } from './helpers/gateway.ts'
-import { callThrough, MemoryDoor } from './helpers/memoryDoor.ts'
+import { callThrough, MemoryTransport } from './helpers/memoryTransport.ts'
 import { noOptions } from './helpers/plugins.ts'
 import { until } from './helpers/rawHttp.ts'
-import { keptAnswer } from './helpers/rows.ts'
+import { storedResponse } from './helpers/rows.ts'
 import { startSeller } from './helpers/sellers.ts'
 import { createScriptedSettler, scriptedPayment } from './helpers/settler.ts'
 
@@ -27,9 +27,13 @@ async function start(t: Test, phase: GatewayPhase | null, settle: Link['settle']
           await stuck
           const { claim } = x
           if (claim === null) return
-          const verbs = [payments.verify(claim), payments.settle(claim, keptAnswer), payments.record(claim)]
+          const verbs = [
+            payments.verify(claim),
+            payments.settle(claim, storedResponse),
+            payments.record(claim),
+          ]
           for (const verb of verbs) woken.push(t.rejects(verb as Promise<void>, /one that has ended/))
-          payments.deliver(claim, 'delivered', keptAnswer)
+          payments.deliver(claim, 'delivered', storedResponse)
         }
         const hook = (x: Exchange) => {
           if (!isStuck) return
@@ -57,10 +61,10 @@ async function start(t: Test, phase: GatewayPhase | null, settle: Link['settle']
   const program = generation.compile(served)
   const calls = newCalls(gateway.ports.log)
   const call = (nonce: string) => {
-    const door = new MemoryDoor()
-    const x = callThrough(door, served, { paymentHeader: scriptedPayment(nonce, '100000') })
+    const transport = new MemoryTransport()
+    const x = callThrough(transport, served, { paymentHeader: scriptedPayment(nonce, '100000') })
     runCall(x, program, generation, calls)
-    return { door, x }
+    return { transport, x }
   }
   return {
     ...{ settler, gateway, generation, underWay: calls.underWay, call, path, seller, met: met.promise },
@@ -72,7 +76,7 @@ async function start(t: Test, phase: GatewayPhase | null, settle: Link['settle']
       await Promise.all(woken)
       return woken.length
     },
-    row: (x: Exchange) => gateway.store.books.find(x.payment!.identity.key),
+    row: (x: Exchange) => gateway.store.ledger.find(x.payment!.identity.key),
   }
 }
 
@@ -85,16 +89,16 @@ for (const settle of ['after', 'before'] as const) {
       async (t) => {
         const one = await start(t, phase, settle)
         const { settler, gateway, generation, underWay, call } = one
-        const { door, x } = call('n')
+        const { transport, x } = call('n')
         await one.met
         one.end(LONGEST_MS / 2)
         t.equal(underWay.length, 1, 'it has time left')
         one.end(LONGEST_MS)
         t.equal(underWay.length, 0)
-        const got = (await door.ended)!
+        const got = (await transport.ended)!
         const { error } = JSON.parse(got.body)
         const isCharged = settler.transfers.length > 0
-        // Of a payment that it has not looked at, a call can't say that nobody has charged it.
+        // For a payment that it has not checked, a call cannot claim that it was not charged.
         if (x.claim === null) t.notMatch(error.message, /You were not charged/)
         t.match(error, {
           code: isCharged && x.purchase === null ? 'settlement_pending' : 'call_timeout',
@@ -114,13 +118,13 @@ for (const settle of ['after', 'before'] as const) {
         )
         t.equal(settler.transfers.length, isCharged ? 1 : 0)
         const asked = one.seller.requests.length
-        const again = (await call('n').door.ended)!
+        const again = (await call('n').transport.ended)!
         const isOwed = settle === 'before' && isCharged && x.purchase !== null
         if (isOwed) t.match(JSON.parse(again.body), { error: { reason: 'charged_refund_owed' } })
         else t.equal(again.status, 200, again.body)
         t.equal(settler.transfers.length, 1)
         if (isOwed) t.equal(one.seller.requests.length, asked)
-        const next = (await call('another').door.ended)!
+        const next = (await call('another').transport.ended)!
         t.equal(next.status, 200, 'its place at the seller is free')
         await generation.retire()
       },
@@ -139,16 +143,16 @@ t.test('a settlement that never answers is told as pending, and left to the reco
       sent.resolve()
       return chain.promise
     }
-    const { door, x } = call('n')
+    const { transport, x } = call('n')
     await sent.promise
     one.end(LONGEST_MS)
-    const got = (await door.ended)!
+    const got = (await transport.ended)!
     t.equal(got.status, 503)
     t.match(JSON.parse(got.body), { error: { code: 'settlement_pending' }, purchaseId: x.claim!.purchaseId })
     await until(() => !gateway.ports.payments.isUnderWay(x.claim!.row))
     const { key } = x.payment!.identity
-    t.match(await gateway.store.books.find(key), { state: 'settling', hasAnswer: true })
-    t.match(await gateway.store.books.due({ states: ['settling'], limit: 10 }), [{ key }], 'at once')
+    t.match(await gateway.store.ledger.find(key), { state: 'settling', hasResponse: true })
+    t.match(await gateway.store.ledger.due({ states: ['settling'], limit: 10 }), [{ key }], 'at once')
     await generation.retire()
   }
 })
@@ -160,11 +164,11 @@ t.test('a call that is ended while its settlement is being stored is not sent', 
   const begun = Promise.withResolvers<void>()
   const gateway = await startGateway(t, {
     settlers: [settler],
-    adaptBooks: (books) => ({
-      ...books,
+    adaptLedger: (ledger) => ({
+      ...ledger,
       async apply(change) {
-        if (change.to !== 'settling') return books.apply(change)
-        const isDone = await books.apply(change)
+        if (change.to !== 'settling') return ledger.apply(change)
+        const isDone = await ledger.apply(change)
         begun.resolve()
         await stored.promise
         return isDone
@@ -178,18 +182,22 @@ t.test('a call that is ended while its settlement is being stored is not sent', 
   )
   const program = generation.compile(served)
   const calls = newCalls(gateway.ports.log)
-  const door = new MemoryDoor()
-  const x = callThrough(door, served, { paymentHeader: scriptedPayment('n', '100000') })
+  const transport = new MemoryTransport()
+  const x = callThrough(transport, served, { paymentHeader: scriptedPayment('n', '100000') })
   runCall(x, program, generation, calls)
   await begun.promise
   endOverdue(calls, LONGEST_MS, performance.now() + LONGEST_MS)
-  t.match(JSON.parse((await door.ended)!.body), { error: { code: 'settlement_pending' } })
+  t.match(JSON.parse((await transport.ended)!.body), { error: { code: 'settlement_pending' } })
   stored.resolve()
   await until(() => !gateway.ports.payments.isUnderWay(x.claim!.row))
   t.strictSame(settler.transfers, [])
   const { key } = x.payment!.identity
-  await until(async () => (await gateway.store.books.find(key))?.state === 'rejected', 'it to be free again')
-  t.match(await gateway.store.books.find(key), { attempt: null, hasAnswer: false }, 'nobody sends it later')
+  await until(async () => (await gateway.store.ledger.find(key))?.state === 'rejected', 'it to be free again')
+  t.match(
+    await gateway.store.ledger.find(key),
+    { attempt: null, hasResponse: false },
+    'nobody sends it later',
+  )
   await generation.retire()
 })
 
@@ -197,17 +205,17 @@ t.test(
   'an answer on its way to somebody who takes it is not cut for its time, one that nobody takes is',
   async (t) => {
     const one = await start(t, 'respond', 'after')
-    const { door, x } = one.call('n')
+    const { transport, x } = one.call('n')
     await one.met
-    door.begin(200, [])
+    transport.begin(200, [])
     one.end(LONGEST_MS)
     t.equal(one.underWay.length, 1)
-    door.cutOff()
+    transport.cutOff()
     one.end(LONGEST_MS)
     t.equal(one.underWay.length, 0)
     await until(() => one.generation.calls === 0)
     await until(async () => (await one.row(x))?.lease === null)
-    t.match(await one.row(x), { state: 'settled', hasAnswer: true }, 'and its buyer may come back for it')
+    t.match(await one.row(x), { state: 'settled', hasResponse: true }, 'and its buyer may come back for it')
     await one.generation.retire()
   },
 )

@@ -20,21 +20,21 @@ for (const settle of ['after', 'before'] as const) {
   t.test(
     `a repeat with a body over a limit leaves the first call's sale alone, settled ${settle}`,
     async (t) => {
-      const { gateway, settler, call, doors } = await startPaid(t, { plugins })
-      const asked = Promise.withResolvers<void>()
+      const { gateway, settler, call, transports } = await startPaid(t, { plugins })
+      const requested = Promise.withResolvers<void>()
       const goOn = Promise.withResolvers<void>()
       const seller = await sellerOf(t, async (_req, res) => {
-        asked.resolve()
+        requested.resolve()
         await goOn.promise
         res.writeHead(200, { 'content-type': 'application/json' }).end('{"run":1}')
       })
       const link = await gateway.addLink({ slug: 'slow', url: seller.url, price: '0.10', settle })
       const leaving = new AbortController()
       const first = t.rejects(call(link.url, { ...right, signal: leaving.signal }))
-      await asked.promise
+      await requested.promise
       leaving.abort()
       await first
-      await until(() => doors[0]!.hasLeft)
+      await until(() => transports[0]!.hasLeft)
       const oversized = async (when: string) => {
         const large = await call(link.url, { method: 'POST', body: 'x'.repeat(1_001) })
         t.match(large, { status: 413, body: { error: { code: 'payload_too_large' } } }, when)

@@ -36,7 +36,7 @@ t.test('a payment buys one call, however often it is presented', async (t) => {
   const link = await addLink({ slug: 'paid', url: seller.url, price: '0.10' })
   const other = await addLink({ slug: 'other', url: seller.url, price: '0.10' })
   const headers = { 'payment-signature': scriptedPayment('n1', '100000') }
-  const answers = await Promise.all(
+  const responses = await Promise.all(
     Array.from({ length: 20 }, async () => {
       const response = await fetch(link.url, { headers })
       return { status: response.status, body: await response.text() }
@@ -45,16 +45,16 @@ t.test('a payment buys one call, however often it is presented', async (t) => {
   t.equal(seller.requests.length, 1, 'the seller worked once')
   t.equal(settler.transfers.length, 1, 'one transfer')
   t.ok(
-    answers.every((a) => a.status === 200 && a.body === answers[0]!.body),
+    responses.every((a) => a.status === 200 && a.body === responses[0]!.body),
     'everybody who asked gets that one answer',
   )
-  t.match(JSON.parse(answers[0]!.body), {
+  t.match(JSON.parse(responses[0]!.body), {
     data: { hello: 'world' },
     _svc: { purchaseId: String, reviewToken: String },
   })
 
   const again = await fetch(link.url, { headers })
-  t.equal(await again.text(), answers[0]!.body, 'later too')
+  t.equal(await again.text(), responses[0]!.body, 'later too')
   const elsewhere = await fetch(other.url, { headers })
   t.equal(elsewhere.status, 409)
   t.match(await elsewhere.json(), { error: { code: 'payment_already_used' } })

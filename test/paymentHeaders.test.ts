@@ -4,7 +4,7 @@ import { v1NameOf } from '../core/domain/network.ts'
 import { encodeHeader } from '../core/x402/header.ts'
 import { readCorpus } from './helpers/corpora.ts'
 import { startGateway } from './helpers/gateway.ts'
-import { hasWholeAnswer, talk } from './helpers/rawHttp.ts'
+import { hasWholeResponse, talk } from './helpers/rawHttp.ts'
 import { startSeller } from './helpers/sellers.ts'
 import {
   createScriptedSettler,
@@ -34,14 +34,14 @@ t.test(
     const { text } = await talk(
       gateway.port,
       `GET ${link.path}?q=1 HTTP/1.1\r\nHost: evil.example\r\n\r\n`,
-      hasWholeAnswer,
+      hasWholeResponse,
     )
     t.match(text, /^HTTP\/1\.1 402 /)
     t.match(text, /cache-control: no-store/i)
     const body = JSON.parse(text.slice(text.indexOf('\r\n\r\n') + 4))
     t.strictSame(decode(/payment-required: (\S+)/i.exec(text)![1]!), body)
     const { extensions, ...rest } = body
-    t.strictSame(Object.keys(extensions), ['bazaar'])
+    t.strictSame(Object.keys(extensions), ['bazaar', 'payment-identifier'])
     t.strictSame(extensions.bazaar.info, { input: { type: 'http', method: 'GET' } })
     t.strictSame(rest, {
       x402Version: 2,
@@ -171,7 +171,7 @@ async function isRefused(name: string, value: string): Promise<boolean> {
   const { statuses, text } = await talk(
     gateway.port,
     `GET ${link.path} HTTP/1.1\r\nHost: g\r\n${name}: ${value}\r\n\r\n`,
-    hasWholeAnswer,
+    hasWholeResponse,
   )
   if (seller.requests.length !== requests || settler.transfers.length !== transfers) return false
   if (statuses.length !== 1) return false
@@ -267,7 +267,7 @@ t.test('two payment headers are none', async (t) => {
       const { statuses } = await talk(
         gateway.port,
         `GET ${link.path} HTTP/1.1\r\nHost: g\r\n${lines}\r\n\r\n`,
-        hasWholeAnswer,
+        hasWholeResponse,
       )
       t.strictSame(statuses, [400], lines.length.toString())
     }

@@ -5,16 +5,16 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import t from 'tap'
 import { startGateway } from './helpers/gateway.ts'
-import { openSocket, type Said, talk, until } from './helpers/rawHttp.ts'
+import { openSocket, type TalkResult, talk, until } from './helpers/rawHttp.ts'
 import { sellerOf } from './helpers/sellerOf.ts'
 import { startSeller } from './helpers/sellers.ts'
 
 /** Answers nothing until the test says so, and counts who waits. */
 const waiting = new Set<() => void>()
 let most = 0
-let asked = 0
+let requestCount = 0
 const slow = await sellerOf(t, (_req, res) => {
-  asked++
+  requestCount++
   waiting.add(() => res.end('{}'))
   most = Math.max(most, waiting.size)
 })
@@ -29,17 +29,17 @@ t.test('one connection has few calls under way, however many requests it sends a
   t.teardown(() => socket.destroy())
   socket.resume()
   socket.write(requests(1_000))
-  await until(() => asked > 0, 'the first of them to reach the seller')
+  await until(() => requestCount > 0, 'the first of them to reach the seller')
   await sleep(500)
   t.ok(most <= 32, `${most} calls of one connection are with the seller at once`)
-  for (const answer of waiting) answer()
+  for (const respond of waiting) respond()
 })
 
 t.test('what comes behind a refused request takes no memory while a call ahead is waited for', async (t) => {
   waiting.clear()
   const socket = await openSocket(t, gateway.port)
-  let said = ''
-  socket.on('data', (bytes: Buffer) => (said += bytes.toString('latin1')))
+  let output = ''
+  socket.on('data', (bytes: Buffer) => (output += bytes.toString('latin1')))
   const before = process.memoryUsage().heapUsed
   const block = Buffer.from(requests(2_000))
   for (let i = 0; i < 50; i++) await new Promise((resolve) => socket.write(block, resolve))
@@ -47,18 +47,18 @@ t.test('what comes behind a refused request takes no memory while a call ahead i
   const grownMb = (process.memoryUsage().heapUsed - before) / 1e6
   t.ok(grownMb < 40, `100,000 requests of one connection took ${grownMb.toFixed()} MB`)
   const answerAll = setInterval(() => {
-    for (const answer of waiting) answer()
+    for (const respond of waiting) respond()
   }, 10)
   await once(socket, 'close')
   clearInterval(answerAll)
-  t.equal(said.split('HTTP/1.1 200').length - 1, 17, 'those ahead have their answers')
-  t.equal(said.split('HTTP/1.1 400').length - 1, 1)
+  t.equal(output.split('HTTP/1.1 200').length - 1, 17, 'those ahead have their answers')
+  t.equal(output.split('HTTP/1.1 400').length - 1, 1)
 })
 
 setFlagsFromString('--expose-gc')
 const collect = runInNewContext('gc') as () => void
 
-for (const [what, first, answers] of [
+for (const [what, first, responses] of [
   [
     'a request that ends its connection',
     requests(1).replace('\r\n', '\r\nExpect: 100-continue\r\n'),
@@ -74,9 +74,9 @@ for (const [what, first, answers] of [
   t.test(`what comes in one piece behind ${what} takes no memory until that is answered`, async (t) => {
     waiting.clear()
     const connections = 10
-    const before = asked
+    const before = requestCount
     const sockets = await Promise.all(Array.from({ length: connections }, () => openSocket(t, gateway.port)))
-    const said = sockets.map(async (socket) => {
+    const result = sockets.map(async (socket) => {
       let text = ''
       socket.on('data', (bytes: Buffer) => (text += bytes.toString('latin1')))
       await once(socket, 'close')
@@ -89,13 +89,13 @@ for (const [what, first, answers] of [
       `${first}${'GET / HTTP/1.1\r\n\r\n'.repeat(3_000)}POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\nx`,
     )
     for (const socket of sockets) socket.write(piece)
-    await until(() => asked - before === connections, 'the calls to reach the seller')
+    await until(() => requestCount - before === connections, 'the calls to reach the seller')
     await sleep(300)
     collect()
     const grownMb = (process.memoryUsage().heapUsed - heap) / 1e6
     t.ok(grownMb < 15, `30,000 requests took ${grownMb.toFixed()} MB`)
-    for (const answer of waiting) answer()
-    for (const statuses of await Promise.all(said)) t.strictSame(statuses, answers)
+    for (const respond of waiting) respond()
+    for (const statuses of await Promise.all(result)) t.strictSame(statuses, responses)
   })
 }
 
@@ -119,14 +119,14 @@ const echo = await startSeller(t, 'websocket-echo')
 const room = await gateway.addLink({ slug: 'room', url: echo.url })
 
 /** Sends a call and something behind it at once; the seller answers once it has been seen. */
-async function sendBehind(behind: string): Promise<Said> {
+async function sendBehind(behind: string): Promise<TalkResult> {
   waiting.clear()
-  const before = asked
-  const said = talk(gateway.port, requests(1) + behind)
-  await until(() => asked > before, 'the call to reach the seller')
+  const before = requestCount
+  const result = talk(gateway.port, requests(1) + behind)
+  await until(() => requestCount > before, 'the call to reach the seller')
   await sleep(100)
-  for (const answer of waiting) answer()
-  return said
+  for (const respond of waiting) respond()
+  return result
 }
 
 for (const [what, path] of [
@@ -152,13 +152,13 @@ t.test('a handshake behind an answer that is on its way does the same', async (t
   t.strictSame(statuses, [404, 400])
 })
 
-for (const [what, bytes, answers] of [
+for (const [what, bytes, responses] of [
   ['CONNECT', 'CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n', []],
   ['what is no request', 'garbage\r\n\r\n', [200]],
 ] as const) {
   t.test(`${what} behind a call is not answered in its place`, async (t) => {
     const { statuses, closed } = await sendBehind(bytes)
-    t.strictSame(statuses, answers, 'nobody takes a refusal for the answer of the call')
+    t.strictSame(statuses, responses, 'nobody takes a refusal for the answer of the call')
     t.ok(closed)
   })
 }
@@ -190,15 +190,15 @@ t.test('what leaves HTTP behind a request that ends its connection costs its cal
   const last = requests(1).replace('\r\n', '\r\nExpect: 100-continue\r\n')
   for (const behind of ['CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n', handshake(room.path)]) {
     waiting.clear()
-    const before = asked
-    const said = talk(gateway.port, last + behind + requests(2))
-    await until(() => asked > before, 'the call to reach the seller')
+    const before = requestCount
+    const result = talk(gateway.port, last + behind + requests(2))
+    await until(() => requestCount > before, 'the call to reach the seller')
     await sleep(100)
-    for (const answer of waiting) answer()
-    const { statuses, closed } = await said
+    for (const respond of waiting) respond()
+    const { statuses, closed } = await result
     t.strictSame(statuses, [100, 200])
     t.ok(closed)
-    t.equal(asked - before, 1)
+    t.equal(requestCount - before, 1)
   }
 })
 

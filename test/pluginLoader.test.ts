@@ -60,17 +60,17 @@ t.test('what is no plugin is refused in words that help', async (t) => {
   await refused(
     'no-such-thing',
     null,
-    /Can't load plugin "no-such-thing".*built-in name \(rate-limit, .*\), an installed package, or a path/s,
+    /Cannot load plugin "no-such-thing".*built-in name \(rate-limit, .*\), an installed package, or a path/s,
   )
-  await refused('./missing.js', null, /Can't load plugin ".\/missing.js"/)
-  await refused('./syntax.mjs', 'export default {', /Can't load plugin/)
+  await refused('./missing.js', null, /Cannot load plugin ".\/missing.js"/)
+  await refused('./syntax.mjs', 'export default {', /Cannot load plugin/)
   await refused('./throws.mjs', 'throw new Error("at load")', /at load/)
   await refused('./none.mjs', 'export const a = 1', /it has no default export that is an object/)
   await refused('./null.mjs', 'export default null', /it has no default export that is an object/)
   await refused(
     './api.mjs',
     `export default { ...${source('x')}, api: 2 }`,
-    /made for version 2 of the plugin contract/,
+    /written for version 2 of the plugin contract/,
   )
   await refused('./name.mjs', `export default { ...${source('')} }`, /its name is missing/)
   await refused(

@@ -32,14 +32,14 @@ t.test('an answer that a plugin has begun and then fails to give is broken off',
     [
       'throws',
       (x) => {
-        x.door.begin(200, ['Content-Length', '10'])
+        x.transport.begin(200, ['Content-Length', '10'])
         throw new Error('after the head')
       },
     ],
     [
       'answers otherwise',
       (x) => {
-        x.door.begin(200, ['Content-Length', '10'])
+        x.transport.begin(200, ['Content-Length', '10'])
         return { status: 200, headers: [], body: 'another' }
       },
     ],
@@ -93,8 +93,8 @@ t.test('what a plugin answers that is no reply is named in the log', async (t) =
     [{ status: 200, headers: [], body: { a: 1 } }, /odd.*body.*phase guard/],
     [{ status: 200, body: 'x' }, /odd.*headers.*phase guard/],
   ]
-  for (const [answer, message] of odd) {
-    const { link, errors } = await withOdd(t, { guard: () => answer as never })
+  for (const [response, message] of odd) {
+    const { link, errors } = await withOdd(t, { guard: () => response as never })
     const { status } = await fetch(link.url)
     t.equal(status, 500)
     t.match(errors[0]?.err?.message, message)
@@ -111,10 +111,10 @@ t.test('background work that fails later ends no process', async (t) => {
   t.equal((await fetch(link.url)).status, 200)
   await gateway.gateway.close()
   await new Promise((resolve) => setImmediate(resolve))
-  for (const said of [/at its start/, /at its stop/, /dispose of a link/])
+  for (const result of [/at its start/, /at its stop/, /dispose of a link/])
     t.ok(
-      words.some((text) => said.test(text)),
-      String(said),
+      words.some((text) => result.test(text)),
+      String(result),
     )
 })
 
@@ -133,8 +133,8 @@ t.test(
     const ends: unknown[] = []
     const { link, errors } = await withOdd(t, {
       guard: (x) => {
-        x.door.begin(200, ['Content-Length', '2'])
-        x.door.end(Buffer.from('ok'))
+        x.transport.begin(200, ['Content-Length', '2'])
+        x.transport.end(Buffer.from('ok'))
         return foreign
       },
       log: (x) => void ends.push(x.isUnsent),
@@ -156,7 +156,7 @@ t.test('a body that a plugin reads before the 402 is asked for', async (t) => {
   const interim = await new Promise((resolve) => socket.once('data', resolve))
   t.match(String(interim), /^HTTP\/1\.1 100 /)
   socket.write('abc')
-  const answer = await new Promise((resolve) => socket.once('data', resolve))
-  t.match(String(answer), /^HTTP\/1\.1 402 /)
+  const response = await new Promise((resolve) => socket.once('data', resolve))
+  t.match(String(response), /^HTTP\/1\.1 402 /)
   t.strictSame(bodies, ['abc'])
 })

@@ -4,10 +4,10 @@ import { WebSocket } from 'ws'
 import { paymentStates } from '../core/domain/payment.ts'
 import {
   type AnyGatewayPlugin,
+  afterResponsePhases,
   gatewayPhases,
   type Hook,
   jsonReply,
-  postAnswerPhases,
 } from '../core/plugin/gateway.ts'
 import { startGateway, type TestGateway } from './helpers/gateway.ts'
 import { receiptOf } from './helpers/paid.ts'
@@ -16,7 +16,7 @@ import { until } from './helpers/rawHttp.ts'
 import { startSeller } from './helpers/sellers.ts'
 import { createScriptedSettler, scriptedPayment } from './helpers/settler.ts'
 
-type Phase = (typeof gatewayPhases)[number] | (typeof postAnswerPhases)[number]
+type Phase = (typeof gatewayPhases)[number] | (typeof afterResponsePhases)[number]
 
 /** What a plugin may do instead of going on. */
 const misdeeds: Record<string, Hook> = {
@@ -35,7 +35,7 @@ async function startWith(t: Test, phase: Phase, place: 'first' | 'last') {
   const rest = [
     { use: 'x402' },
     { use: 'replay-guard', with: { joinTimeoutMs: 300 } },
-    { use: 'upstream', with: { maxCallsPerOrigin: 1, placeTimeoutMs: 300 } },
+    { use: 'upstream', with: { maxCallsPerOrigin: 1, slotTimeoutMs: 300 } },
     { use: 'purchase-record' },
   ]
   const gateway = await startGateway(t, {
@@ -47,7 +47,7 @@ async function startWith(t: Test, phase: Phase, place: 'first' | 'last') {
 }
 
 const rowOf = async ({ store }: TestGateway, nonce: string) =>
-  (await store.books.list({ states: paymentStates, limit: 1_000 })).find((row) => row.nonce === nonce)
+  (await store.ledger.list({ states: paymentStates, limit: 1_000 })).find((row) => row.nonce === nonce)
 
 /** A handshake, as far as it comes. @returns the status and the headers of the answer */
 async function upgrade(url: string, headers: Record<string, string>) {
@@ -84,10 +84,10 @@ async function attack(t: Test, phase: Phase, place: 'first' | 'last') {
     const link = await gateway.addLink({ slug: kind.replace(' ', '-'), url, ...more })
     const call = async (nonce: string) => {
       const headers = { 'payment-signature': scriptedPayment(nonce, '100000') }
-      const answer = isSocket ? await upgrade(link.url, headers) : await fetch(link.url, { headers })
-      if (answer instanceof Response) await answer.text()
+      const response = isSocket ? await upgrade(link.url, headers) : await fetch(link.url, { headers })
+      if (response instanceof Response) await response.text()
       await until(() => sellers.socket.connections.size === 0, 'the tunnel to close')
-      return answer
+      return response
     }
     for (const [name, misdeed] of Object.entries(misdeeds)) {
       const nonce = `${kind} ${name}`
@@ -110,7 +110,7 @@ async function attack(t: Test, phase: Phase, place: 'first' | 'last') {
   }
 }
 
-for (const phase of [...gatewayPhases, ...postAnswerPhases]) {
+for (const phase of [...gatewayPhases, ...afterResponsePhases]) {
   t.test(`a plugin may fail or answer in ${phase}: no payment stays open, held or lost`, async (t) => {
     await attack(t, phase, 'first')
     await attack(t, phase, 'last')
@@ -123,10 +123,10 @@ t.test('what another plugin than upstream sells is delivered, and refunded when 
     ...pluginOf('selling', {
       forward: (x) => {
         if (x.subPath === '/fails') throw new Error('no answer')
-        x.answer = { status: 200, headers: [], mediaType: '', body: Buffer.from('sold'), tunnel: null }
+        x.response = { status: 200, headers: [], mediaType: '', body: Buffer.from('sold'), tunnel: null }
       },
     }),
-    slots: { forward: { writes: ['answer'] } },
+    slots: { forward: { writes: ['response'] } },
   } as AnyGatewayPlugin
   const gateway = await startGateway(t, {
     settlers: [settler],

@@ -2,11 +2,13 @@ import { x402Client, x402HTTPClient } from '@x402/core/client'
 import { decodePaymentRequiredHeader, decodePaymentResponseHeader } from '@x402/core/http'
 import { wrapFetchWithPayment } from '@x402/fetch'
 import t from 'tap'
+import type { NetworkId } from '../core/domain/network.ts'
 import type { PaymentRecord } from '../core/domain/payment.ts'
-import { evmPaymentKey, evmPaymentKeyPrefix } from '../core/domain/payment.ts'
+import { evmPaymentKey, evmPaymentKeyPrefix, solanaPaymentKey } from '../core/domain/payment.ts'
 import { TollgateError } from '../core/errors/error.ts'
+import type { Offer } from '../core/offers/offers.ts'
+import { presentPayment } from '../core/offers/presentedPayment.ts'
 import { encodeHeader } from '../core/x402/header.ts'
-import { presentPayment } from '../core/x402/presentPayment.ts'
 import { shortPlugins, startPaid } from './helpers/paid.ts'
 import { pluginOf } from './helpers/plugins.ts'
 import { until } from './helpers/rawHttp.ts'
@@ -100,9 +102,9 @@ const refusals: Record<string, Refused> = {
 }
 
 const present = async (address: string, headers: Record<string, string>, method = 'GET') => {
-  const answer = await fetch(address, { headers, method })
-  const text = await answer.text()
-  return { ...{ answer, text }, body: text.startsWith('{') ? JSON.parse(text) : {} }
+  const response = await fetch(address, { headers, method })
+  const text = await response.text()
+  return { ...{ response, text }, body: text.startsWith('{') ? JSON.parse(text) : {} }
 }
 
 let count = 0
@@ -118,21 +120,21 @@ for (const [name, refused] of Object.entries(refusals)) {
     } = refused
     for (const below of ['', '/deeper?city=Oslo']) {
       const plain = decodePaymentRequiredHeader((await fetch(url + below)).headers.get('payment-required')!)
-      const { answer, text, body } = await present(url + below, {
+      const { response, text, body } = await present(url + below, {
         'payment-signature': payment(`n${count++}`),
       })
-      t.equal(answer.status, 402, text)
-      t.equal(answer.headers.get('cache-control'), 'no-store')
-      const fresh = decodePaymentRequiredHeader(answer.headers.get('payment-required')!)
+      t.equal(response.status, 402, text)
+      t.equal(response.headers.get('cache-control'), 'no-store')
+      const fresh = decodePaymentRequiredHeader(response.headers.get('payment-required')!)
       t.strictSame(fresh, { ...plain, error: reason }, 'the offer is that of a call without a payment')
       const { success, error, transaction: sent, ...offer } = body
       t.strictSame({ ...offer, error: reason }, fresh, 'and stands in the body')
       const { code, message, requestId, retryable } = error
       t.match(error, { code: 'invalid_payment', reason, message: /\S/ })
       t.strictSame([success, code, retryable], [false, 'invalid_payment', false])
-      t.equal(requestId, answer.headers.get('x-request-id'))
+      t.equal(requestId, response.headers.get('x-request-id'))
       t.equal(message.length < 500, true, 'nothing that came is reflected at length')
-      const receipt = decodePaymentResponseHeader(answer.headers.get('payment-response')!)
+      const receipt = decodePaymentResponseHeader(response.headers.get('payment-response')!)
       t.match(receipt, {
         ...{ success: false, errorReason: reason, network: testNetwork, transaction },
         payer: refused.isForeign ? undefined : payer,
@@ -149,14 +151,14 @@ for (const [name, refused] of Object.entries(refusals)) {
     refused.script?.(settler)
     t.teardown(() => Object.assign(settler, script))
     const plain = await (await fetch(`${url}?x402Version=1`)).json()
-    const { answer, body } = await present(url, { 'x-payment': scriptedPaymentV1(`n${count++}`, '100000') })
-    t.equal(answer.status, 402)
-    t.equal(answer.headers.get('payment-required'), null)
+    const { response, body } = await present(url, { 'x-payment': scriptedPaymentV1(`n${count++}`, '100000') })
+    t.equal(response.status, 402)
+    t.equal(response.headers.get('payment-required'), null)
     const { code, message, requestId, ...offer } = body
     t.strictSame(offer, { ...(plain as object), error: refused.reason })
-    t.strictSame([code, requestId], ['invalid_payment', answer.headers.get('x-request-id')])
+    t.strictSame([code, requestId], ['invalid_payment', response.headers.get('x-request-id')])
     t.match(message, /\S/)
-    t.match(decodePaymentResponseHeader(answer.headers.get('x-payment-response')!), {
+    t.match(decodePaymentResponseHeader(response.headers.get('x-payment-response')!), {
       ...{ success: false, errorReason: refused.reason, network: 'base-sepolia', payer },
       transaction: refused.transaction ?? '',
     })
@@ -172,12 +174,12 @@ t.test(
       'a payload of another form': scriptedPayment('n', 'all of it'),
     }
     for (const [name, header] of Object.entries(junk)) {
-      const { answer, body } = await present(url, { 'payment-signature': header })
-      t.equal(answer.status, 400, name)
-      t.equal(answer.headers.get('payment-required'), null)
+      const { response, body } = await present(url, { 'payment-signature': header })
+      t.equal(response.status, 400, name)
+      t.equal(response.headers.get('payment-required'), null)
       t.match(body, { success: false, error: { code: 'invalid_payment', reason: 'invalid_payload' } })
       t.notOk('accepts' in body)
-      const receipt = decodePaymentResponseHeader(answer.headers.get('payment-response')!)
+      const receipt = decodePaymentResponseHeader(response.headers.get('payment-response')!)
       t.match(receipt, { success: false, errorReason: 'invalid_payload', network: testNetwork })
     }
   },
@@ -186,11 +188,11 @@ t.test(
 t.test(
   'HEAD is the 402 of a call without a payment, and its receipt names the network of the offer',
   async (t) => {
-    const { answer } = await present(url, { 'payment-signature': scriptedPayment('head', '1') }, 'HEAD')
-    t.equal(answer.status, 402)
+    const { response } = await present(url, { 'payment-signature': scriptedPayment('head', '1') }, 'HEAD')
+    t.equal(response.status, 402)
     const plain = await fetch(url)
-    t.equal(answer.headers.get('payment-required'), plain.headers.get('payment-required'))
-    t.match(decodePaymentResponseHeader(answer.headers.get('payment-response')!), {
+    t.equal(response.headers.get('payment-required'), plain.headers.get('payment-required'))
+    t.match(decodePaymentResponseHeader(response.headers.get('payment-response')!), {
       ...{ success: false, errorReason: 'payment_required', network: testNetwork },
     })
   },
@@ -208,11 +210,11 @@ t.test(
     const closed = { ...createScriptedSettler(), minPriceAtomic: 1_000_000n }
     const { gateway } = await startPaid(t, { settlers: [closed] })
     const link = await gateway.addLink({ slug: 'paid', url: seller.url, price: '0.10' })
-    const { answer, body } = await present(link.url, { 'payment-signature': scriptedPayment('n', '1') })
-    t.equal(answer.status, 400)
+    const { response, body } = await present(link.url, { 'payment-signature': scriptedPayment('n', '1') })
+    t.equal(response.status, 400)
     t.match(body, { error: { code: 'invalid_payment', reason: 'invalid_network' } })
     t.notOk('accepts' in body)
-    t.match(decodePaymentResponseHeader(answer.headers.get('payment-response')!), { network: testNetwork })
+    t.match(decodePaymentResponseHeader(response.headers.get('payment-response')!), { network: testNetwork })
   },
 )
 
@@ -220,8 +222,8 @@ t.test('the older body is that of a call without a payment; a refused one has th
   const plugins = [{ use: 'x402', with: { legacyBody: true } }, ...shortPlugins.slice(1)]
   const { gateway } = await startPaid(t, { plugins })
   const link = await gateway.addLink({ slug: 'paid', url: seller.url, price: '0.10' })
-  const { answer, body } = await present(link.url, { 'payment-signature': scriptedPayment('n', '1') })
-  t.equal(answer.status, 402)
+  const { response, body } = await present(link.url, { 'payment-signature': scriptedPayment('n', '1') })
+  t.equal(response.status, 402)
   t.match(body, { error: { code: 'invalid_payment' }, accepts: [{ amount: '100000' }] })
 })
 
@@ -250,9 +252,9 @@ t.test('where no network is named, the receipt has the first that this link offe
     [429, 'junk', 'GET'],
     [405, 'junk', 'POST'],
   ] as const) {
-    const { answer } = await present(link.url, { 'payment-signature': header }, method)
-    t.equal(answer.status, status)
-    t.match(decodePaymentResponseHeader(answer.headers.get('payment-response')!), { network: solana })
+    const { response } = await present(link.url, { 'payment-signature': header }, method)
+    t.equal(response.status, status)
+    t.match(decodePaymentResponseHeader(response.headers.get('payment-response')!), { network: solana })
   }
 })
 
@@ -278,17 +280,17 @@ t.test('what a plugin of one’s own refuses is offered again, unless it was cha
   ]
   const paying = (nonce: string) => ({ 'payment-signature': scriptedPayment(nonce, '100000') })
   const refused = await present(early.url, paying('a'))
-  t.equal(refused.answer.status, 402)
+  t.equal(refused.response.status, 402)
   t.match(refused.body, { error: { message: 'Not from this wallet.' }, accepts: [{ amount: '100000' }] })
-  t.match(decodePaymentResponseHeader(refused.answer.headers.get('payment-response')!), {
+  t.match(decodePaymentResponseHeader(refused.response.headers.get('payment-response')!), {
     ...{ success: false, errorReason: 'denied_by_policy', network: testNetwork, payer },
   })
   t.equal(settler.transfers.length, 0)
-  const { answer, body } = await present(charged.url, paying('b'))
+  const { response, body } = await present(charged.url, paying('b'))
   t.equal(settler.transfers.length, 1)
-  t.not(answer.status, 402, 'who was charged is not asked for another payment')
+  t.not(response.status, 402, 'who was charged is not asked for another payment')
   t.notOk('accepts' in body)
-  t.match(decodePaymentResponseHeader(answer.headers.get('payment-response')!), { success: true })
+  t.match(decodePaymentResponseHeader(response.headers.get('payment-response')!), { success: true })
 })
 
 t.test('what is not for sale now is not offered to a refused payment: 400 with its reason', async (t) => {
@@ -301,14 +303,14 @@ t.test('what is not for sale now is not offered to a refused payment: 400 with i
   const paying = (nonce: string, value = '100000') => ({
     'payment-signature': scriptedPayment(nonce, value),
   })
-  t.equal((await present(link.url, paying('failed'))).answer.status, 402)
+  t.equal((await present(link.url, paying('failed'))).response.status, 402)
   const refusedPlainly = async (headers: Record<string, string>, reason: string) => {
-    const { answer, body } = await present(link.url, headers)
-    t.equal(answer.status, 400)
-    t.equal(answer.headers.get('payment-required'), null)
+    const { response, body } = await present(link.url, headers)
+    t.equal(response.status, 400)
+    t.equal(response.headers.get('payment-required'), null)
     t.match(body, { success: false, error: { code: 'invalid_payment', reason, message: /\S/ } })
     t.notOk('accepts' in body)
-    t.match(decodePaymentResponseHeader(answer.headers.get('payment-response')!), {
+    t.match(decodePaymentResponseHeader(response.headers.get('payment-response')!), {
       ...{ success: false, errorReason: reason, network: testNetwork, payer },
     })
   }
@@ -316,14 +318,14 @@ t.test('what is not for sale now is not offered to a refused payment: 400 with i
   const nowMs = Date.now()
   const paused = { sinceMs: nowMs, reason: 'down', cooldownUntilMs: nowMs + 900_000, permanent: false }
   await links.setSuspension(link.id, paused, nowMs)
-  await until(async () => (await present(link.url, {})).answer.status === 503)
+  await until(async () => (await present(link.url, {})).response.status === 503)
   await refusedPlainly(paying('a', '1'), 'invalid_exact_evm_payload_authorization_value')
   await refusedPlainly(paying('failed'), 'transaction_failed')
-  t.equal((await present(link.url, paying('b'))).answer.status, 503)
+  t.equal((await present(link.url, paying('b'))).response.status, 503)
   await links.deactivate(link.id, nowMs)
-  await until(async () => (await present(link.url, {})).answer.status === 404)
+  await until(async () => (await present(link.url, {})).response.status === 404)
   await refusedPlainly(paying('failed'), 'transaction_failed')
-  t.equal((await present(link.url, paying('a', '1'))).answer.status, 404)
+  t.equal((await present(link.url, paying('a', '1'))).response.status, 404)
 })
 
 t.test(
@@ -361,15 +363,15 @@ t.test(
       t.match(await present(link.url, delivered), { text: 'hello' })
       scripted.settleWith = async () => ({ status: 'pending', transaction: '0xdead', reason: 'no_receipt' })
       const pending = paying(`pending ${version}`, version)
-      t.equal((await present(link.url, pending)).answer.status, 503)
+      t.equal((await present(link.url, pending)).response.status, 503)
       isConfirmed = false
-      const { answer, body } = await present(link.url, pending)
-      t.equal(answer.status, 503)
+      const { response, body } = await present(link.url, pending)
+      t.equal(response.status, 503)
       t.match(body, { error: { code: 'settlement_pending' } })
       t.notOk('accepts' in body)
-      t.match(await present(link.url, delivered), { answer: { status: 200 }, text: 'hello' })
+      t.match(await present(link.url, delivered), { response: { status: 200 }, text: 'hello' })
       const unknown = await present(link.url, paying(`unknown ${version}`, version))
-      t.equal(unknown.answer.status, 402, 'a payment that was never claimed is refused as before')
+      t.equal(unknown.response.status, 402, 'a payment that was never claimed is refused as before')
       t.match(unknown.body, { error: version === 2 ? { reason: refusal.reason } : refusal.reason })
     }
   },
@@ -422,3 +424,48 @@ t.test('a payment of version 1 that was claimed is found after version 1 was swi
   })
   await t.rejects(presentPayment(header, 1, taken()) as Promise<unknown>, { code: 'invalid_payment' })
 })
+
+t.test(
+  'a bare transaction that was claimed is found on whichever Solana network it was claimed',
+  async (t) => {
+    const keys = [new Uint8Array(32).fill(1), new Uint8Array(32).fill(2)]
+    const message = Buffer.concat([
+      ...[Buffer.from([1, 0, 1, 2]), ...keys, new Uint8Array(32), Buffer.from([1, 1, 0, 0])],
+    ])
+    const transaction = Buffer.concat([Buffer.from([1]), new Uint8Array(64), message]).toString('base64')
+    const networks = [
+      'solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp',
+      'solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1',
+      'solana:11111111111111111111111111111111',
+    ] as const
+    const refusal = {
+      ok: false,
+      reason: 'invalid_exact_svm_mint_mismatch',
+      message: 'Not the mint.',
+    } as const
+    const offers = networks.map((network) => {
+      const settler = { ...createScriptedSettler(network), check: () => refusal }
+      const terms = { scheme: 'exact', network, asset: 'mint', payTo: 'seller', amount: '1' }
+      return {
+        settler,
+        terms: { ...terms, maxTimeoutSeconds: 60, extra: {} },
+        isClosed: false,
+      } as unknown as Offer
+    })
+    const record = {
+      payload: JSON.stringify({ payload: { transaction } }),
+      scheme: 'exact',
+      amountAtomic: 1n,
+    }
+    const present = async (claimedOn?: NetworkId) => {
+      const key = claimedOn && solanaPaymentKey(claimedOn, message)
+      return presentPayment(transaction, 1, {
+        ...{ offers, acceptV1: true, publicUrl: 'http://gateway.test', host: () => undefined },
+        payments: { find: async (asked) => (asked === key ? (record as PaymentRecord) : undefined) },
+      })
+    }
+    for (const network of networks)
+      t.match(await present(network), { identity: record, unclaimable: { reason: refusal.reason } }, network)
+    await t.rejects(present(), { code: 'invalid_payment', reason: refusal.reason })
+  },
+)

@@ -5,7 +5,7 @@ import { type AnyGatewayPlugin, gatewayPlugin } from '../core/plugin/gateway.ts'
 import { silentLog } from '../core/ports/log.ts'
 import { newCalls, runCall } from '../gateway/call.ts'
 import { startGateway } from './helpers/gateway.ts'
-import { callThrough, MemoryDoor } from './helpers/memoryDoor.ts'
+import { callThrough, MemoryTransport } from './helpers/memoryTransport.ts'
 import { noOptions, pluginOf, withUpstream } from './helpers/plugins.ts'
 import { openSocket, until } from './helpers/rawHttp.ts'
 import { sellerOf } from './helpers/sellerOf.ts'
@@ -145,7 +145,6 @@ t.test('a call that came after a change is not served the link as it was before'
   const before = fetch(url).then((r) => r.json())
   await until(() => reads === 1)
   await gateway.store.links.update(id, { url: `${seller.url}/new` }, Date.now())
-  gateway.ports.changes.publish({ kind: 'link', username: 'demo', slug: 'free' })
   t.match(await (await fetch(url)).json(), { target: '/new' })
   first.resolve()
   t.match(await before, { target: '/old' })
@@ -167,8 +166,8 @@ t.test('closing drains: 500 open calls end well, none is cut', async (t) => {
     options: { drainTimeoutMs: 20_000 },
   })
   const link = await gateway.addLink({ slug: 'free', url: seller.url })
-  const answers = Array.from({ length: 500 }, () => fetch(link.url).then((r) => r.text()))
-  // More than the way out has connections: the others wait for one.
+  const responses = Array.from({ length: 500 }, () => fetch(link.url).then((r) => r.text()))
+  // More than the egress has connections, so the others wait for one.
   await until(() => entered === 500)
   const closing = gateway.gateway.close()
   const isRefused = () =>
@@ -179,7 +178,7 @@ t.test('closing drains: 500 open calls end well, none is cut', async (t) => {
   await until(isRefused, 'further connections to be refused')
   t.strictSame(closedPlugins, [], 'plugins stay open while calls run')
   mayGoOn.resolve()
-  t.strictSame([...new Set(await Promise.all(answers))], ['done'])
+  t.strictSame([...new Set(await Promise.all(responses))], ['done'])
   await closing
   t.strictSame(closedPlugins, [1])
 })
@@ -231,13 +230,7 @@ t.test('dropped link versions give their connections back', async (t) => {
   const twin = await gateway.addLink({ slug: 'b', url: one.url })
   await Promise.all([fetch(link.url), fetch(twin.url)])
   t.strictSame(acquired.slice(prototypes), [one.url], 'links of one origin share')
-  for (const { id, slug } of [
-    { ...link, slug: 'a' },
-    { ...twin, slug: 'b' },
-  ]) {
-    await gateway.store.links.update(id, { url: two.url }, Date.now())
-    gateway.ports.changes.publish({ kind: 'link', username: 'demo', slug })
-  }
+  for (const { id } of [link, twin]) await gateway.store.links.update(id, { url: two.url }, Date.now())
   t.strictSame(released.slice(prototypes), [one.url])
   t.equal((await fetch(link.url)).status, 200)
   await (await gateway.gateway.swap(await gateway.build([{ use: 'upstream' }]))).retired
@@ -285,9 +278,9 @@ t.test(
       built.add(n)
       const link = { ...prototypeLinks[0]!, slug: 'live' }
       const program = generation.compile(link)
-      const door = new MemoryDoor()
-      runCall(callThrough(door, link), program, generation, newCalls(silentLog))
-      calls.push(door.ended)
+      const transport = new MemoryTransport()
+      runCall(callThrough(transport, link), program, generation, newCalls(silentLog))
+      calls.push(transport.ended)
       program.dispose()
       retired.push(generation.retire())
     }

@@ -8,8 +8,8 @@ import { join, resolve } from 'node:path'
 import t, { type Test } from 'tap'
 import { freePort } from './helpers/freePort.ts'
 import { plainGateways } from './helpers/plainGateway.ts'
-import { selfSignedCertificate } from './helpers/selfSignedCertificate.ts'
 import { sellerOf } from './helpers/sellerOf.ts'
+import { selfSignedCertificate } from './helpers/servers/selfSignedCertificate.ts'
 import { hasProxy, startProxy } from './helpers/startProxy.ts'
 
 const shipped = readFileSync(resolve(import.meta.dirname, '../examples/config/haproxy.cfg'), 'utf8')
@@ -58,10 +58,10 @@ async function keepCalling(port: number, path: string, isOver: () => boolean) {
     calls++
     try {
       const sent = request({ host: '127.0.0.1', port, path, agent }).end()
-      const [answer] = await once(sent, 'response')
+      const [response] = await once(sent, 'response')
       let text = ''
-      for await (const chunk of answer.setEncoding('utf8')) text += chunk
-      if (answer.statusCode !== 200) failures.push(`call ${calls}: ${answer.statusCode} ${text}`)
+      for await (const chunk of response.setEncoding('utf8')) text += chunk
+      if (response.statusCode !== 200) failures.push(`call ${calls}: ${response.statusCode} ${text}`)
     } catch (error) {
       failures.push((error as Error).message)
     }

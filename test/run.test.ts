@@ -15,59 +15,32 @@ function runOf(t: Test, texts: Record<string, string>, ...args: string[]) {
   const { status, stdout, stderr } = spawnSync(
     process.execPath,
     [join(root, 'test/run.ts'), ...args, ...files],
-    { encoding: 'utf8' },
+    {
+      encoding: 'utf8',
+    },
   )
-  return { status, said: stdout + stderr, files }
+  return { status, output: stdout + stderr, files }
 }
 
 const passing = "import t from 'tap'\nt.test('holds', async (t) => { t.ok(1); t.ok(2) })\n"
 const failing = "import t from 'tap'\nt.test('breaks', async (t) => { t.ok(1); t.equal(1, 2) })\n"
 
 t.test('files that pass are added up, and what they said is kept', async (t) => {
-  const { status, said, files } = runOf(t, { 'a.test.ts': passing, 'b.test.ts': passing })
+  const { status, output, files } = runOf(t, { 'a.test.ts': passing, 'b.test.ts': passing })
   t.equal(status, 0)
-  t.match(said, /^# \{ total: 4, pass: 4 \}$/m)
+  t.match(output, /^# \{ total: 4, pass: 4 \}$/m)
   for (const file of files) {
     t.match(readFileSync(join(root, '.tap/test-results', `${file}.tap`), 'utf8'), /^ok 1 - holds/m)
   }
 })
 
 t.test('one assertion that fails, fails the run, and is shown with what was expected', async (t) => {
-  const { status, said, files } = runOf(t, { 'good.test.ts': passing, 'bad.test.ts': failing })
+  const { status, output, files } = runOf(t, { 'good.test.ts': passing, 'bad.test.ts': failing })
   t.equal(status, 1)
-  t.match(said, /^# \{ total: 4, pass: 3, fail: 1 \}$/m)
-  t.match(said, /not ok 1 - breaks|not ok 2 - should be equal/)
-  t.match(said, /^\s+-1\n\s+\+2$|compare: ===/m)
-  t.match(said, `failed: ${files[1]}`)
-})
-
-t.test('with --again, what fails runs once more by itself, and is named if it passes then', async (t) => {
-  // The first run leaves a file behind that the second one finds.
-  const unsteady = `import { existsSync, writeFileSync } from 'node:fs'
-import t from 'tap'
-const mark = new URL('mark', import.meta.url)
-const isSecond = existsSync(mark)
-writeFileSync(mark, '')
-t.test('passes later', async (t) => { t.ok(isSecond) })
-`
-  const mended = runOf(t, { 'good.test.ts': passing, 'unsteady.test.ts': unsteady }, '--again')
-  t.equal(mended.status, 0)
-  t.match(mended.said, /^# \{ total: 3, pass: 3 \}$/m)
-  t.match(mended.said, /^not ok: .*unsteady\.test\.ts/m, 'the first failure is shown')
-  t.match(mended.said, `failed beside others, passed alone: ${mended.files[1]}`)
-
-  const broken = runOf(t, { 'bad.test.ts': failing }, '--again')
-  t.equal(broken.status, 1)
-  t.match(broken.said, /^# \{ total: 2, pass: 1, fail: 1 \}$/m)
-  t.notMatch(broken.said, 'passed alone')
-
-  const many = runOf(
-    t,
-    Object.fromEntries(['a', 'b', 'c', 'd', 'e', 'f', 'g'].map((name) => [`${name}.test.ts`, failing])),
-    '--again',
-  )
-  t.equal(many.status, 1)
-  t.equal(many.said.match(/^not ok: /gm)?.length, 7, 'of many that fail none is run again')
+  t.match(output, /^# \{ total: 4, pass: 3, fail: 1 \}$/m)
+  t.match(output, /not ok 1 - breaks|not ok 2 - should be equal/)
+  t.match(output, /^\s+-1\n\s+\+2$|compare: ===/m)
+  t.match(output, `failed: ${files[1]}`)
 })
 
 t.test('what is ended takes along the files that it runs, also one that computes for ever', async (t) => {
@@ -106,26 +79,26 @@ const silent: Record<string, string> = {
 t.test('a file that does not end as a whole fails the run', async (t) => {
   for (const [what, text] of Object.entries(silent)) {
     await t.test(what, async (t) => {
-      const { status, said } = runOf(t, { 'odd.test.ts': text })
+      const { status, output } = runOf(t, { 'odd.test.ts': text })
       t.equal(status, 1)
-      t.match(said, /^# \{ total: \d+, pass: \d+, fail: [1-9]\d* \}$/m)
+      t.match(output, /^# \{ total: \d+, pass: \d+, fail: [1-9]\d* \}$/m)
     })
   }
 })
 
 t.test('a file that never gives way is killed', async (t) => {
   const blocked = `${passing}Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)\n`
-  const { status, said } = runOf(t, { 'blocked.test.ts': blocked }, '--timeout', '1')
+  const { status, output } = runOf(t, { 'blocked.test.ts': blocked }, '--timeout', '1')
   t.equal(status, 1)
-  t.match(said, /blocked\.test\.ts: it was ended by SIGKILL/)
-  t.match(said, /, fail: 1 \}$/m)
+  t.match(output, /blocked\.test\.ts: it was ended by SIGKILL/)
+  t.match(output, /, fail: 1 \}$/m)
 })
 
 t.test('what was skipped is named, and a file that is not there stops the run', async (t) => {
   const skipping = `${passing}t.test('needs a service', { skip: 'no redis-server here' }, async () => {})\n`
-  const { status, said } = runOf(t, { 'a.test.ts': skipping })
+  const { status, output } = runOf(t, { 'a.test.ts': skipping })
   t.equal(status, 0)
-  t.match(said, /^skipped: .*a\.test\.ts: ok 2 - needs a service # SKIP no redis-server here/m)
+  t.match(output, /^skipped: .*a\.test\.ts: ok 2 - needs a service # SKIP no redis-server here/m)
   t.equal(
     spawnSync(process.execPath, [join(root, 'test/run.ts'), 'test/run.ts', 'no/such.test.ts']).status,
     1,

@@ -21,7 +21,7 @@ interface Outcome {
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { timeout: { type: 'string' }, jobs: { type: 'string' }, again: { type: 'boolean' } },
+  options: { timeout: { type: 'string' }, jobs: { type: 'string' } },
 })
 const root = resolve(import.meta.dirname, '..')
 const settings = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).tap as {
@@ -38,16 +38,14 @@ const files = longestFirst(wantedFiles())
 const waiting = [...files]
 const outcomes: Outcome[] = []
 const running = new Set<ChildProcess>()
-// One that computes for ever would keep a core when whoever waits for the run has given it up.
+// A test that computes forever would keep a core after the run was given up.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   process.once(signal, () => {
     for (const child of running) child.kill('SIGKILL')
     process.kill(process.pid, signal)
   })
 }
-const unsteady: string[] = []
 await Promise.all(Array.from({ length: Math.min(jobs, files.length) }, work))
-if (values.again) await runFailedAgain()
 report()
 
 async function work(): Promise<void> {
@@ -55,23 +53,6 @@ async function work(): Promise<void> {
     const outcome = await run(file)
     outcomes.push(outcome)
     show(outcome)
-  }
-}
-
-/**
- * Suites that start chains, gateways and databases beside each other meet what has nothing to do with them: a machine that stands
- * still for seconds. A file that fails is shown, and runs once more by itself; what it makes of that counts. Each is named at the
- * end: one that is there twice has a race, in the test or in the product.
- */
-async function runFailedAgain(): Promise<void> {
-  const failed = outcomes.filter(({ fail }) => fail > 0)
-  // With many of them it is not the machine.
-  if (failed.length > 6) return
-  for (const first of failed) {
-    const second = await run(first.file)
-    outcomes.splice(outcomes.indexOf(first), 1, second)
-    show(second)
-    if (second.fail === 0) unsteady.push(first.file)
   }
 }
 
@@ -113,7 +94,7 @@ function resultOf(file: string): string {
   return join(results, `${file}.tap`)
 }
 
-/** A file ends itself after `timeoutS`. One that can not, because it never gives way, is killed after twice that. */
+/** A file ends itself after `timeoutS`. One that cannot, because it never gives way, is killed after twice that. */
 function run(file: string): Promise<Outcome> {
   const beganMs = performance.now()
   const env = {
@@ -152,8 +133,8 @@ function run(file: string): Promise<Outcome> {
 
 /** Reads the figures that a file ends with: `# { total: 9, pass: 8, fail: 1 }`. */
 function judge(output: string, code: number | null, signal: string | null) {
-  const figures = output.match(/^# \{ total: .* \}$/gm)?.at(-1) ?? ''
-  const count = (name: string) => Number(figures.match(new RegExp(`\\b${name}: (\\d+)`))?.[1] ?? 0)
+  const stats = output.match(/^# \{ total: .* \}$/gm)?.at(-1) ?? ''
+  const count = (name: string) => Number(stats.match(new RegExp(`\\b${name}: (\\d+)`))?.[1] ?? 0)
   const isSkipped = /^1\.\.0 # skip/im.test(output)
   let problem: string | undefined
   if (signal !== null) problem = `it was ended by ${signal}`
@@ -189,7 +170,6 @@ function report(): void {
   if (sum('skip') > 0) parts.push(`skip: ${sum('skip')}`)
   const failed = outcomes.filter(({ fail }) => fail > 0).map(({ file }) => file)
   if (failed.length > 0) console.log(`\nfailed: ${failed.join(' ')}`)
-  if (unsteady.length > 0) console.log(`\nfailed beside others, passed alone: ${unsteady.join(' ')}`)
   console.log(
     `${files.length} files took ${seconds(together)} together, the longest ` +
       slowest.map(({ file, durationMs }) => `${file} ${seconds(durationMs)}`).join(', '),

@@ -1,6 +1,6 @@
 import t from 'tap'
-import { answering, startAnswering } from './helpers/answering.ts'
-import { hasWholeAnswer, openSocket, talk, until } from './helpers/rawHttp.ts'
+import { hasWholeResponse, openSocket, talk, until } from './helpers/rawHttp.ts'
+import { answering, startAnswering } from './helpers/respondingPlugin.ts'
 import { sellerOf } from './helpers/sellerOf.ts'
 import { startSeller } from './helpers/sellers.ts'
 
@@ -65,7 +65,7 @@ t.test('settled first: a seller that fails owes the buyer, who hears it with the
     else {
       t.equal(response.status, kind === 'silent' ? 504 : 502)
       t.match(await response.json(), {
-        error: { message: /You were charged; the seller owes you a refund/, retryable: false },
+        error: { message: /You were charged\. The seller owes you a refund/, retryable: false },
         purchaseId: /^[0-9a-f-]{36}$/,
       })
     }
@@ -124,12 +124,12 @@ t.test(
     const link = await paidLink('first-large', seller.url, { settle: 'before' })
     const before = settler.transfers.length
     const head = `POST ${link.path} HTTP/1.1\r\nHost: g\r\nContent-Length: 999999999\r\n`
-    const said = await talk(
+    const result = await talk(
       gateway.port,
       `${head}Payment-Signature: ${payment()['payment-signature']}\r\n\r\n`,
-      hasWholeAnswer,
+      hasWholeResponse,
     )
-    t.strictSame(said.statuses, [413])
+    t.strictSame(result.statuses, [413])
     t.equal(settler.transfers.length, before)
   },
 )

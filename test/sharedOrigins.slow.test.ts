@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Socket } from 'node:net'
 import t, { type Test } from 'tap'
-import { createEgress } from '../adapters/egress/createEgress.ts'
+import { createEgress } from '../adapters/egress/egress.ts'
 import type { UpstreamHandler, UpstreamPool } from '../core/ports/egress.ts'
 import { startGateway, type TestGateway } from './helpers/gateway.ts'
 import { get } from './helpers/impatient.ts'
@@ -28,7 +28,7 @@ async function start(t: Test, { connections, upstream = {}, plugins = [] }: Opti
       ...plugins.filter(([use]) => use !== 'late').map(([use]) => ({ use })),
       { use: 'x402' },
       { use: 'replay-guard' },
-      { use: 'upstream', with: { placeTimeoutMs: 9_000, ...upstream } },
+      { use: 'upstream', with: { slotTimeoutMs: 9_000, ...upstream } },
       { use: 'purchase-record' },
       ...plugins.filter(([use]) => use === 'late').map(([use]) => ({ use })),
     ],
@@ -164,9 +164,9 @@ t.test(
       socket.resume()
     }
     await until(() => own.calls === 3)
-    const answers = [sale, first, sale, first].map((link) => fetch(link.url, { headers: pay() }))
+    const responses = [sale, first, sale, first].map((link) => fetch(link.url, { headers: pay() }))
     t.strictSame(
-      (await Promise.all(answers)).map(({ status }) => status),
+      (await Promise.all(responses)).map(({ status }) => status),
       [200, 200, 200, 200],
     )
   },
@@ -174,7 +174,7 @@ t.test(
 
 t.test('a sale that gets no connection is 503 with nothing asked and nothing charged', async (t) => {
   const own = await seller(t)
-  const { gateway, pay, settler } = await start(t, { connections: 1, upstream: { placeTimeoutMs: 100 } })
+  const { gateway, pay, settler } = await start(t, { connections: 1, upstream: { slotTimeoutMs: 100 } })
   const held = await gateway.addLink({ slug: 'held', url: `${own.url}/silent`, price: '0.10' })
   const abort = new AbortController()
   const holding = fetch(held.url, { headers: pay(), signal: abort.signal }).catch(() => undefined)
@@ -198,7 +198,7 @@ t.test('a sale that gets no connection is 503 with nothing asked and nothing cha
 
 t.test('the same payment buys the call once there is room', async (t) => {
   const own = await seller(t)
-  const { gateway, pay, settler } = await start(t, { connections: 1, upstream: { placeTimeoutMs: 100 } })
+  const { gateway, pay, settler } = await start(t, { connections: 1, upstream: { slotTimeoutMs: 100 } })
   const held = await gateway.addLink({ slug: 'held', url: `${own.url}/held`, price: '0.10' })
   const sale = await gateway.addLink({ slug: 'sale', url: own.url, price: '0.10', settle: 'before' })
   const holding = fetch(held.url, { headers: pay() })
@@ -216,7 +216,7 @@ t.test(
   'a charged call that comes back and gets no connection is served when it comes once more',
   async (t) => {
     const own = await seller(t)
-    const { gateway, pay, settler } = await start(t, { connections: 1, upstream: { placeTimeoutMs: 100 } })
+    const { gateway, pay, settler } = await start(t, { connections: 1, upstream: { slotTimeoutMs: 100 } })
     const held = await gateway.addLink({ slug: 'held', url: `${own.url}/held`, price: '0.10' })
     const first = await gateway.addLink({ slug: 'first', url: own.url, price: '0.10', settle: 'before' })
     const headers = pay()
@@ -235,7 +235,7 @@ t.test(
       t.match(error, {
         code: 'upstream_busy',
         retryable: true,
-        message: /You were charged; repeat the same call/,
+        message: /You were charged. Repeat the same call/,
       })
       t.equal(purchaseId, busy.headers.get('x-purchase-id') ?? purchaseId)
     }
@@ -258,7 +258,7 @@ t.test(
 /** The one place is free: a free call gets it. */
 const isBack = async (t: Test, url: string, how: string) => t.equal((await fetch(url)).status, 200, how)
 
-t.test('a place comes back on every way out', async (t) => {
+t.test('a slot is free again however a call ends', async (t) => {
   const own = await seller(t)
   /** What a plugin of its own does with a call while it holds its place, or after that, in one phase. */
   let act: { in: string; with: () => unknown } = { in: '', with: () => undefined }
@@ -268,7 +268,7 @@ t.test('a place comes back on every way out', async (t) => {
   const early = Object.fromEntries(phases.map((phase) => [phase, hook(phase)]))
   const { gateway, pay, settler } = await start(t, {
     connections: 1,
-    upstream: { placeTimeoutMs: 200, headersTimeoutMs: 150, answerTimeoutMs: 300 },
+    upstream: { slotTimeoutMs: 200, headersTimeoutMs: 150, responseTimeoutMs: 300 },
     plugins: [
       ['early', { ...early, log: () => void ended++ }],
       ['late', { claim: hook('claim') }],
@@ -354,14 +354,14 @@ t.test('a place comes back on every way out', async (t) => {
 
 t.test('a reload while places are held and waited for neither loses nor makes one', async (t) => {
   const own = await seller(t)
-  const { gateway, pay } = await start(t, { connections: 1, upstream: { placeTimeoutMs: 300 } })
+  const { gateway, pay } = await start(t, { connections: 1, upstream: { slotTimeoutMs: 300 } })
   const held = await gateway.addLink({ slug: 'held', url: `${own.url}/silent`, price: '0.10' })
   const free = await gateway.addLink({ slug: 'free', url: own.url })
   const abort = new AbortController()
   const holding = fetch(held.url, { headers: pay(), signal: abort.signal }).catch(() => undefined)
   await until(() => own.calls === 1)
   const waiting = fetch(free.url)
-  const next = await gateway.build([{ use: 'upstream', with: { placeTimeoutMs: 300 } }])
+  const next = await gateway.build([{ use: 'upstream', with: { slotTimeoutMs: 300 } }])
   const { retired } = await gateway.gateway.swap(next)
   t.equal((await fetch(free.url)).status, 503, 'the place is held by a call of before')
   t.equal((await waiting).status, 503)
@@ -399,7 +399,7 @@ t.test(
         { use: 'early' },
         { use: 'x402' },
         { use: 'replay-guard' },
-        { use: 'upstream', with: { placeTimeoutMs: 100, headersTimeoutMs: 100 } },
+        { use: 'upstream', with: { slotTimeoutMs: 100, headersTimeoutMs: 100 } },
         { use: 'purchase-record' },
       ],
       adapt: (ports) => ({ ...ports, egress: { ...ports.egress, pool: refer } }),

@@ -34,7 +34,10 @@ for (const workers of [1, 2]) {
       t.equal(await statusOf('/healthz'), 200)
       t.equal(await statusOf('/docs'), 200, 'the control plane is served as well')
       child.signal('SIGTERM')
-      t.match(await child.exited, { code: 0, stderr: /told to stop.*stopping; calls under way may end/s })
+      t.match(await child.exited, {
+        code: 0,
+        stderr: /stop requested.*stopping, after running calls finish/s,
+      })
     },
   )
 }
@@ -42,7 +45,7 @@ for (const workers of [1, 2]) {
 t.test('the delay ends by itself, and the gateway stops', async (t) => {
   const { child } = await startOne(t, { shutdownDelayMs: 300 })
   child.signal('SIGINT')
-  t.match(await child.exited, { code: 0, stderr: /told to stop.*stopping; calls under way may end/s })
+  t.match(await child.exited, { code: 0, stderr: /stop requested.*stopping, after running calls finish/s })
 })
 
 t.test(
@@ -53,14 +56,14 @@ t.test(
     const called = Promise.withResolvers<void>()
     const seller = await sellerOf(t, () => called.resolve())
     const path = await addLink(url, { url: seller.url, slug: 'slow' })
-    const answer = fetch(url + path).catch((error: Error) => error)
+    const response = fetch(url + path).catch((error: Error) => error)
     await called.promise
     child.signal('SIGTERM')
-    await child.said('stopping; calls under way may end')
+    await child.waitForOutput('stopping, after running calls finish')
     child.signal('SIGTERM')
     const { code, stderr } = await child.exited
     t.equal(code, 1)
-    t.notMatch(stderr, /told to stop/)
-    await answer
+    t.notMatch(stderr, /stop requested/)
+    await response
   },
 )

@@ -11,16 +11,16 @@ import {
 } from '../core/plugin/gateway.ts'
 import type { ForeignSlot, OwnSlot } from '../core/plugin/slots.ts'
 import { startGateway } from './helpers/gateway.ts'
-import { callThrough, MemoryDoor } from './helpers/memoryDoor.ts'
+import { callThrough, MemoryTransport } from './helpers/memoryTransport.ts'
 import { noOptions, pluginOf } from './helpers/plugins.ts'
 
 const free = prototypeLinks[0]!
-const call = () => callThrough(new MemoryDoor(), free)
+const call = () => callThrough(new MemoryTransport(), free)
 
 /** Runs one call through these plugins and tells what they did with slots against their word. */
 async function misuse(t: Test, plugin: Partial<AnyGatewayPlugin>, hooks: RouteHooks): Promise<string[]> {
   const { ports } = await startGateway(t)
-  const said: string[] = []
+  const lines: string[] = []
   const writer = {
     ...pluginOf('writer', {
       pay: (x) => void (x.payment = {} as never),
@@ -32,22 +32,22 @@ async function misuse(t: Test, plugin: Partial<AnyGatewayPlugin>, hooks: RouteHo
   const generation = await buildGeneration(
     entries.map((plugin) => ({ plugin, options: {}, when: { paid: false } })),
     ports,
-    { onSlotMisuse: ({ message }) => void said.push(message) },
+    { onSlotMisuse: ({ message }) => void lines.push(message) },
   )
   const x = call()
   const program = generation.compile(free)
-  const { hooks: compiled, postAnswer } = program.shape
-  x.program = program
+  const { hooks: compiled, afterResponse } = program.shape
+  x.pipeline = program
   try {
     await run(compiled, x)
   } catch {}
-  for (const { hook } of postAnswer) {
+  for (const { hook } of afterResponse) {
     try {
       hook(x)
     } catch {}
   }
   await generation.retire()
-  return said
+  return lines
 }
 
 t.test('in tests, a hook that uses a slot which its plugin did not declare throws', async (t) => {
@@ -137,7 +137,7 @@ t.test("a slot of a plugin's own holds one call's value, and others read it by i
     const program = generation.compile(free)
     const { hooks } = program.shape
     const [first, second] = [call(), call()]
-    first.program = second.program = program
+    first.pipeline = second.pipeline = program
     t.equal(first.own, null, 'a call has room for them once one is written')
     run(hooks, first)
     run(hooks, second)
@@ -165,6 +165,6 @@ t.test("what reads a plugin's slot does not start without that plugin, or before
   await t.rejects(build({ ...early, ...hook }, counting), { message: /Put counting before early/ })
   const nosy = { ...reading, slots: {} }
   await t.rejects(build(counting, nosy), {
-    message: /reading refused its set-up: .* counting\/guards, which it has not declared/,
+    message: /reading failed its setup: .* counting\/guards, which it has not declared/,
   })
 })

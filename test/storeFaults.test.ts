@@ -4,15 +4,15 @@ import { until } from './helpers/rawHttp.ts'
 import { recoveryOf } from './helpers/recovery.ts'
 import { startSeller } from './helpers/sellers.ts'
 
-t.test('an answer that is charged and can not be recorded at once is not lost', async (t) => {
+t.test('an answer that is charged and cannot be recorded at once is not lost', async (t) => {
   let isDown = true
   const { settler, gateway, call } = await startPaid(t, {
-    adaptBooks: (books) => ({
-      ...books,
+    adaptLedger: (ledger) => ({
+      ...ledger,
       apply: (change) =>
         isDown && change.purchase !== undefined
           ? Promise.reject(new Error('disk full'))
-          : books.apply(change),
+          : ledger.apply(change),
     }),
   })
   const seller = await startSeller(t, 'hello')
@@ -41,7 +41,7 @@ for (const step of steps) {
     t.test(`a store that dies ${when} ${step} leaves nothing charged without a record`, async (t) => {
       let failures = 1
       const { settler, gateway, call } = await startPaid(t, {
-        adaptBooks(books) {
+        adaptLedger(ledger) {
           const write = async <T>(to: string, real: () => Promise<T>): Promise<T> => {
             const fails = to === step && failures-- > 0
             if (fails && when === 'before') throw new Error('the store is away')
@@ -50,9 +50,9 @@ for (const step of steps) {
             return result
           }
           return {
-            ...books,
-            claim: (request) => write('claimed', () => books.claim(request)),
-            apply: (change) => write(change.to, () => books.apply(change)),
+            ...ledger,
+            claim: (request) => write('claimed', () => ledger.claim(request)),
+            apply: (change) => write(change.to, () => ledger.apply(change)),
           }
         },
       })
@@ -60,13 +60,13 @@ for (const step of steps) {
       const link = await gateway.addLink({ slug: 'paid', url: seller.url, price: '0.10' })
       settler.sendsAgain = true
       const recovery = recoveryOf(gateway)
-      let answer = await call(link.url)
-      for (let i = 0; i < 20 && answer.status !== 200; i++) {
-        t.ok(answer.status === 500 || answer.status === 503, `answered ${answer.status}`)
+      let response = await call(link.url)
+      for (let i = 0; i < 20 && response.status !== 200; i++) {
+        t.ok(response.status === 500 || response.status === 503, `answered ${response.status}`)
         await recovery.round()
-        answer = await call(link.url)
+        response = await call(link.url)
       }
-      t.equal(answer.status, 200, 'in the end the same payment buys the call')
+      t.equal(response.status, 200, 'in the end the same payment buys the call')
       t.equal(settler.transfers.length, 1, 'one transfer')
       const check = await gateway.store.purchases.ledgerCheck()
       t.match(check, { purchases: 1, broken: { length: 0 }, unbalanced: { length: 0 } })

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import t from 'tap'
-import { createEgress } from '../adapters/egress/createEgress.ts'
+import { createEgress } from '../adapters/egress/egress.ts'
 import { startGateway } from './helpers/gateway.ts'
 import { get, impatientPlugins, startImpatient } from './helpers/impatient.ts'
 import { pluginOf } from './helpers/plugins.ts'
@@ -77,8 +77,8 @@ t.test('a big upload flows as fast as the seller reads and no faster', async (t)
   })
   t.ok(written < total, `${written} of ${total} bytes were taken from the caller of a seller who waits`)
   resume()
-  const [answer] = (await once(socket, 'data')) as [Buffer]
-  t.match(answer.toString(), new RegExp(`^HTTP/1.1 200 [^]*${total}`))
+  const [response] = (await once(socket, 'data')) as [Buffer]
+  t.match(response.toString(), new RegExp(`^HTTP/1.1 200 [^]*${total}`))
   t.equal(received, total)
 })
 
@@ -119,7 +119,7 @@ t.test(
     const seller = await startSeller(t, 'silent')
     const narrow = await startGateway(t, {
       settlers: [settler],
-      plugins: impatientPlugins({ maxCallsPerOrigin: 3, headersTimeoutMs: 5_000, answerTimeoutMs: 5_000 }),
+      plugins: impatientPlugins({ maxCallsPerOrigin: 3, headersTimeoutMs: 5_000, responseTimeoutMs: 5_000 }),
     })
     const free = await narrow.addLink({ slug: 'free', url: seller.url })
     const others = [
@@ -200,7 +200,7 @@ t.test('a free answer has a longest time and a most of bytes, a paid stream has 
         ...impatientPlugins({ headersTimeoutMs: 30_000, bodyTimeoutMs: 30_000, ...limits }),
       ],
     })
-  const gateway = await gatewayOf({ maxFreeAnswerBytes: 1_000_000 })
+  const gateway = await gatewayOf({ maxFreeResponseBytes: 1_000_000 })
   const read = async (url: string, init?: RequestInit) => {
     const response = await fetch(url, { headers: pay(), ...init })
     const bytes = await response.bytes().then(
@@ -232,7 +232,7 @@ t.test('a free answer has a longest time and a most of bytes, a paid stream has 
   t.strictSame(await read(first.url), [200, 1_500_000])
 
   const sse = await startSeller(t, 'sse')
-  const brief = await gatewayOf({ freeAnswerTimeoutMs: 300 })
+  const brief = await gatewayOf({ freeResponseTimeoutMs: 300 })
   const long = await brief.addLink({ slug: 'long', url: sse.url })
   t.strictSame(await read(long.url), [200, 'cut'], 'what goes on too long is cut')
   await until(() => sse.connections.size === 0, 'the seller of an endless stream to be let go')

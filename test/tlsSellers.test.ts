@@ -4,9 +4,9 @@ import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createServer } from 'node:tls'
 import t from 'tap'
-import { createEgress } from '../adapters/egress/createEgress.ts'
+import { createEgress } from '../adapters/egress/egress.ts'
 import { startGateway } from './helpers/gateway.ts'
-import { selfSignedCertificate } from './helpers/selfSignedCertificate.ts'
+import { selfSignedCertificate } from './helpers/servers/selfSignedCertificate.ts'
 
 /** More than the system takes from a writer whose reader stands still. */
 const BYTES = 16_000_000
@@ -41,9 +41,9 @@ t.test('small records that come while the buyer stands still are waited for once
 
   let bytes = 0
   await new Promise<void>((resolve, reject) => {
-    get(link.url, { agent: false }, async (answer) => {
+    get(link.url, { agent: false }, async (response) => {
       await sleep(1_000)
-      for await (const piece of answer) {
+      for await (const piece of response) {
         bytes += piece.length
         await sleep(1)
       }

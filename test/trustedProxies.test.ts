@@ -17,21 +17,21 @@ async function start(t: Test) {
   }
   const options = { trustedProxyCidrs: ['127.0.0.0/8', '10.0.0.0/8'] }
   const paid = await startPaid(t, { plugins, log, options })
-  const told: (string | undefined)[] = []
+  const notified: (string | undefined)[] = []
   const seller = await sellerOf(t, (req, res) => {
-    told.push(req.headers['x-forwarded-for']?.toString())
+    notified.push(req.headers['x-forwarded-for']?.toString())
     res.setHeader('content-type', 'application/json').end('{"for":"its buyer"}')
   })
   const free = await paid.gateway.addLink({ slug: 'free', url: seller.url })
   const sold = await paid.gateway.addLink({ slug: 'sold', url: seller.url, price: '0.10' })
   const from = (address: string) => ({ headers: { 'x-forwarded-for': address } })
-  return { ...paid, warned, told, free, sold, from }
+  return { ...paid, warned, notified, free, sold, from }
 }
 
 t.test(
   'a caller behind a trusted proxy is known in whichever form the proxy writes the address',
   async (t) => {
-    const { call, free, told, from } = await start(t)
+    const { call, free, notified, from } = await start(t)
     for (const [chain, address] of [
       ['192.0.2.1', '192.0.2.1'],
       ['203.0.113.9, 192.0.2.2:4711', '192.0.2.2'],
@@ -49,7 +49,7 @@ t.test(
       ['', 'unknown'],
     ] as const) {
       t.equal((await call(free.url, from(chain))).status, 200, chain.slice(0, 80))
-      t.equal(told.at(-1), address, chain.slice(0, 80))
+      t.equal(notified.at(-1), address, chain.slice(0, 80))
     }
   },
 )

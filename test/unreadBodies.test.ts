@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
 import { silentLog } from '../core/ports/log.ts'
-import { createHandOver } from '../gateway/handOver.ts'
+import { AdminForwarder } from '../gateway/adminForwarder.ts'
 import { startGateway } from './helpers/gateway.ts'
 import { pluginOf } from './helpers/plugins.ts'
 import { openSocket, until } from './helpers/rawHttp.ts'
@@ -10,9 +10,9 @@ import { createScriptedSettler } from './helpers/settler.ts'
 
 const seller = await startSeller(t, 'hello')
 /** Answers ahead of every body, and reads none. */
-const asked: string[] = []
+const requests: string[] = []
 const hasty = await sellerOf(t, (req, res) => {
-  asked.push(req.url!)
+  requests.push(req.url!)
   res.writeHead(404, { 'content-length': 2 }).end('{}')
 })
 const refuser = pluginOf('refuser', {
@@ -29,11 +29,11 @@ const gateway = await startGateway(t, {
     { use: 'upstream', with: { maxRequestBytes: 50 } },
     { use: 'purchase-record' },
   ],
-  handOver: createHandOver(() => hasty.url, 5_000, silentLog),
+  forwarder: new AdminForwarder(() => hasty.url, 5_000, silentLog),
 })
 const ownGateway = await startGateway(t, {
   plugins: [{ use: 'upstream' }],
-  handOver: createHandOver(() => hasty.url, 5_000, silentLog),
+  forwarder: new AdminForwarder(() => hasty.url, 5_000, silentLog),
 })
 const free = await gateway.addLink({ slug: 'free', url: seller.url, methods: ['POST', 'GET', 'OPTIONS'] })
 const links = {
@@ -165,5 +165,5 @@ for (const [name, one] of Object.entries(early)) {
 }
 
 t.test('nothing of it reached the admin API, or the seller that reads nothing, either', async (t) => {
-  t.notOk(asked.some((url) => url.includes('smuggled')))
+  t.notOk(requests.some((url) => url.includes('smuggled')))
 })

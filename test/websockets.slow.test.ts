@@ -5,7 +5,7 @@ import t, { type Test } from 'tap'
 import { WebSocket } from 'ws'
 import { paymentStates } from '../core/domain/payment.ts'
 import { silentLog } from '../core/ports/log.ts'
-import { createHandOver } from '../gateway/handOver.ts'
+import { AdminForwarder } from '../gateway/adminForwarder.ts'
 import { startGateway } from './helpers/gateway.ts'
 import { openSocket, talk, until } from './helpers/rawHttp.ts'
 import { rawSeller, sellerOf } from './helpers/sellerOf.ts'
@@ -30,13 +30,13 @@ const payment = (nonce: string) => `Payment-Signature: ${scriptedPayment(nonce, 
 const open = (url: string, headers: Record<string, string> = {}) =>
   new WebSocket(url.replace('http', 'ws'), { headers })
 const stateOf = async (nonce: string) =>
-  (await gateway.store.books.list({ states: paymentStates, limit: 100 })).find((row) => row.nonce === nonce)
+  (await gateway.store.ledger.list({ states: paymentStates, limit: 100 })).find((row) => row.nonce === nonce)
     ?.state
 
 async function echoes(socket: WebSocket, message: string): Promise<string> {
-  const answer = once(socket, 'message')
+  const response = once(socket, 'message')
   socket.send(message)
-  return String((await answer)[0])
+  return String((await response)[0])
 }
 
 t.test('a free link carries a WebSocket both ways, large messages included', async (t) => {
@@ -268,7 +268,7 @@ async function tunnels(t: Test, options: object) {
   server.on('upgrade', (_req, socket: Socket) => {
     sockets.add(socket)
     socket.on('error', () => {}).on('close', () => sockets.delete(socket))
-    // It hears of every end, and never hangs up by itself.
+    // It is notified of every end, and never disconnects by itself.
     socket.resume()
     socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n')
   })
@@ -387,15 +387,17 @@ t.test(
     admin.listen(0, '127.0.0.1')
     await once(admin, 'listening')
     const address = `http://127.0.0.1:${(admin.address() as AddressInfo).port}`
-    const handOver = createHandOver(() => address, 1_000, silentLog)
-    const own = await startGateway(t, { handOver })
-    const lies =
+    const forwarder = new AdminForwarder(() => address, 1_000, silentLog)
+    const own = await startGateway(t, { forwarder })
+    const tampering =
       'X-Forwarded-For: 9.9.9.9\r\nX-Forwarded-Host: evil\r\nX-Forwarded-Proto: https\r\nForwarded: for=9.9.9.9\r\nX-Real-IP: 9.9.9.9\r\n'
-    const plain = await talk(own.port, `GET /api/v1/links?a=1 HTTP/1.1\r\nHost: g\r\n${lies}\r\n`, (all) =>
-      all.includes('admin'),
+    const plain = await talk(
+      own.port,
+      `GET /api/v1/links?a=1 HTTP/1.1\r\nHost: g\r\n${tampering}\r\n`,
+      (all) => all.includes('admin'),
     )
     t.match(plain.text, /^HTTP\/1\.1 200 /)
-    const upgraded = await talk(own.port, handshake('/live', lies), (all) => all.endsWith('admin'))
+    const upgraded = await talk(own.port, handshake('/live', tampering), (all) => all.endsWith('admin'))
     t.match(upgraded.text, /^HTTP\/1\.1 101 /)
     t.strictSame(
       seen.map(({ url }) => url),
@@ -420,7 +422,7 @@ t.test(
 
 t.test('an upgrade that the admin API refuses is closed, also by a caller who never closes', async (t) => {
   const admin = await sellerOf(t, (_req, res) => void res.writeHead(404).end('{}'))
-  const own = await startGateway(t, { handOver: createHandOver(() => admin.url, 1_000, silentLog) })
+  const own = await startGateway(t, { forwarder: new AdminForwarder(() => admin.url, 1_000, silentLog) })
   const before = openSockets()
   const sockets: Socket[] = []
   for (let i = 0; i < 20; i++) {
@@ -442,7 +444,7 @@ t.test('half an answer of the admin API is cut, not ended', async (t) => {
     res.writeHead(200, { 'content-length': 100 })
     res.write('half', () => res.destroy())
   })
-  const own = await startGateway(t, { handOver: createHandOver(() => half.url, 1_000, silentLog) })
+  const own = await startGateway(t, { forwarder: new AdminForwarder(() => half.url, 1_000, silentLog) })
   await t.rejects(fetch(`${own.url}/x`).then((r) => r.text()))
 })
 
@@ -461,7 +463,7 @@ t.test(
     buyer.write(handshake(first.path, payment('left-early')))
     await begun.promise
     buyer.resetAndDestroy()
-    // Nothing is read of it before the handshake: that it has gone shows in what is heard of it next.
+    // Nothing is read of it before the handshake: that it has gone shows in its next message.
     await new Promise((resolve) => setTimeout(resolve, 50))
     mayGoOn.resolve()
     settler.settleWith = async () => undefined

@@ -1,20 +1,30 @@
-import { globSync, mkdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  globSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { basename, dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { build, type Metafile } from 'esbuild'
+import { buildDocs } from './docs/build/buildDocs.ts'
 import type { Manifest } from './render/assets.ts'
 
 const folder = fileURLToPath(new URL('./', import.meta.url))
 const dist = join(folder, 'dist')
-/** Browsers that have `light-dark()`, `:has()` and Trusted Types or do well without. */
+/** Oldest browsers that are supported. If they lack `light-dark()`, `:has()` or Trusted Types, the pages still work. */
 const target = ['chrome123', 'firefox121', 'safari17.5']
 
 /**
- * Builds what browsers load into `web/dist/`: each page's `entry.ts` and `page.css`, with what several of them import in
- * files of its own, all named by their content, and `manifest.json`, which says which is which.
+ * Builds the browser files into `web/dist/`: each page's `entry.ts` and `page.css`, shared chunks, and `manifest.json`, which
+ * maps page names to files. Each file name contains a hash of the content.
  */
 export async function buildWeb(): Promise<Manifest> {
-  // A page is a folder: its script and its styles are what it needs beside everybody's.
+  // Each folder is a page. Its `entry.ts` and `page.css` are added to the shared base.
   const inputs = [
     'styles/base.css',
     'styles/mark.svg',
@@ -42,7 +52,8 @@ export async function buildWeb(): Promise<Manifest> {
   const manifest = manifestOf(metafile)
   const widget = await buildWidget()
   mkdirSync(dist, { recursive: true })
-  // Files of one name have the same bytes; whoever reads the list meanwhile finds all that it names.
+  // Two files with the same name have the same bytes. The manifest is written last, so a gateway that reads it during a build
+  // finds every file in it.
   for (const { path, contents } of outputFiles) writeFileSync(path, contents)
   writeFileSync(join(dist, 'widget.js'), widget)
   const next = join(dist, `manifest.${process.pid}`)
@@ -51,7 +62,10 @@ export async function buildWeb(): Promise<Manifest> {
   return manifest
 }
 
-/** The script that shops load into pages of theirs: one file, no module, for older browsers too. */
+/**
+ * Builds the script that shops load into their own pages. It is one classic script and not a module, so that older browsers run
+ * it.
+ */
 async function buildWidget(): Promise<Uint8Array> {
   const { outputFiles } = await build({
     entryPoints: [join(folder, 'widget/widget.ts')],
@@ -79,20 +93,72 @@ function manifestOf({ outputs }: Metafile): Manifest {
       const imported = output.imports.filter(({ kind }) => kind === 'import-statement')
       scripts[page] = [path, ...imported.map((one) => one.path)].map(nameOf)
     } else if (entryPoint.endsWith('.svg')) icon = nameOf(path)
-    // What is imported later is an entry of its own, too.
+    // A dynamically imported module is an entry point of its own.
     else if (entryPoint.endsWith('.css'))
       styles[basename(entryPoint) === 'base.css' ? 'base' : page] = nameOf(path)
   }
   return { scripts, styles, icon, files: Object.keys(outputs).map(nameOf) }
 }
 
+/** Bundles some packages from their unminified sources, so that the code that browsers receive is readable. */
+const readableSources: Readonly<Record<string, string>> = {
+  preact: join(folder, '../node_modules/preact/src/index.js'),
+  'preact/hooks': join(folder, '../node_modules/preact/hooks/src/index.js'),
+  htm: join(folder, '../node_modules/htm/src/index.mjs'),
+}
+
+/**
+ * Builds the vault's page into `vault/page/dist/`. It has one script and one stylesheet, and static files that are copied
+ * unchanged. The vault serves only these files. They are not minified, because the page approves payments, so its code must be
+ * readable.
+ */
+export async function buildVaultPage(): Promise<void> {
+  const page = join(folder, '../vault/page')
+  const out = join(page, 'dist')
+  const { outputFiles } = await build({
+    absWorkingDir: join(folder, '..'),
+    entryPoints: [join(page, 'app/main.ts'), join(page, 'app/page.css')],
+    outdir: out,
+    bundle: true,
+    format: 'esm',
+    write: false,
+    target,
+    legalComments: 'none',
+    logLevel: 'warning',
+    plugins: [
+      {
+        name: 'readable-sources',
+        setup: ({ onResolve }) =>
+          onResolve({ filter: /^(preact|preact\/hooks|htm)$/ }, ({ path }) => ({
+            path: readableSources[path]!,
+          })),
+      },
+    ],
+  })
+  const files = new Map<string, Uint8Array>(
+    outputFiles.map(({ path, contents }) => [basename(path), contents]),
+  )
+  for (const name of readdirSync(join(page, 'static')))
+    files.set(name, readFileSync(join(page, 'static', name)))
+  mkdirSync(out, { recursive: true })
+  for (const [name, contents] of files) {
+    const next = join(out, `.${name}.${process.pid}`)
+    writeFileSync(next, contents)
+    renameSync(next, join(out, name))
+  }
+  for (const name of readdirSync(out))
+    if (!files.has(name) && !name.startsWith('.')) rmSync(join(out, name), { force: true })
+}
+
 if (import.meta.main) {
+  await buildVaultPage()
+  await buildDocs()
   const { files } = await buildWeb()
-  // Afterwards: a gateway that starts from here meanwhile finds its pages.
+  // Old files are deleted last, so a gateway that starts during the build finds its pages.
   const current = new Set([...files, 'manifest.json', 'widget.js'])
   for (const file of globSync('**', {
     cwd: dist,
-    exclude: (name) => current.has(name) || name.startsWith('manifest.'),
+    exclude: (name) => current.has(name) || name === 'docs' || name.startsWith('manifest.'),
   }))
     if (statSync(join(dist, file)).isFile()) rmSync(join(dist, file), { force: true })
 }

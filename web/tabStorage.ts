@@ -1,11 +1,12 @@
 /**
- * What this tab remembers when its page is loaded again, and forgets when it is closed. In a browser that keeps nothing it does
- * nothing: reading the property throws there.
+ * Values that this tab keeps across reloads until it is closed. If storage is disabled, reading the browser's property throws,
+ * so nothing is stored.
  */
-export const keptInTab = (key: string): string | null => inStorage((storage) => storage.getItem(key)) ?? null
-export const keepInTab = (key: string, value: string): void =>
+export const readFromTab = (key: string): string | null =>
+  inStorage((storage) => storage.getItem(key)) ?? null
+export const saveInTab = (key: string, value: string): void =>
   void inStorage((storage) => storage.setItem(key, value))
-export const forgetInTab = (key: string): void => void inStorage((storage) => storage.removeItem(key))
+export const removeFromTab = (key: string): void => void inStorage((storage) => storage.removeItem(key))
 
 interface TabStorage {
   getItem(key: string): string | null

@@ -2,8 +2,8 @@ import fc from 'fast-check'
 import t from 'tap'
 import type { PaymentIdentity, PaymentRecord } from '../../core/domain/payment.ts'
 import type { GasBook } from '../../core/ports/store/gasBook.ts'
-import { identityOf, limits, memoryBook, network, outcomes } from './budgets.fixture.ts'
-import { type Budgets, type BudgetsOptions, createBudgets, type Flight } from './budgets.ts'
+import { identityOf, limits, memoryBook, network, outcomes } from '../../test/helpers/chains/budgets.ts'
+import { Budgets, type BudgetsOptions, type Flight } from './budgets.ts'
 
 const step = fc.record({
   payer: fc.constantFrom('a', 'b', 'c'),
@@ -33,7 +33,7 @@ t.test('in any order of holds, releases, outcomes and restarts no budget is exce
       let now = 1_000
       const clock = { now: () => now }
       const gasBook = memoryBook()
-      let budgets = createBudgets({ ...limits, network, clock, gasBook })
+      let budgets = new Budgets({ ...limits, network, clock, gasBook })
       interface Held {
         flight: Flight
         identity: PaymentIdentity
@@ -99,10 +99,11 @@ t.test('in any order of holds, releases, outcomes and restarts no budget is exce
             now += 50 * which
             break
           case 'restart':
-            // Killed, or closed well: what is on its way is looked up by the next one, which knows of no failures.
+            // Whether this process was killed or closed in order, the next process checks its open payments and does not know the
+            // payers' failures.
             if (held.length > 0 || open.length > 0) break
             if (saves) await budgets.close()
-            budgets = createBudgets({ ...limits, network, clock, gasBook })
+            budgets = new Budgets({ ...limits, network, clock, gasBook })
             await budgets.start()
             failed.length = 0
         }
@@ -127,7 +128,7 @@ t.test('in any order of holds, releases, outcomes and restarts no budget is exce
 t.test(
   'gas lost to a thousand payments at once is no more than the payer’s and the store’s budgets',
   async (t) => {
-    const budgets = createBudgets({ ...limits, maxInFlight: 5_000, network })
+    const budgets = new Budgets({ ...limits, maxInFlight: 5_000, network })
     const flights = Array.from({ length: 1_000 }, () => budgets.take(identityOf('liar'), 's'))
     const taken = flights.filter((one) => typeof one !== 'string')
     t.equal(taken.length, 4, 'as many as may fail')
@@ -155,7 +156,7 @@ t.test(
 )
 
 t.test('what is set apart for payments on their way, and comes back, is not told as used up', (t) => {
-  const budgets = createBudgets({ ...limits, network })
+  const budgets = new Budgets({ ...limits, network })
   const take = () => budgets.take(identityOf('buyer'), 's') as Flight
   const held = [take(), take()]
   for (const flight of held) t.equal(flight.reserve(450n), undefined)
@@ -171,7 +172,7 @@ t.test('what is set apart for payments on their way, and comes back, is not told
 
 t.test('a new day is a new budget, and a clock that goes back brings none', (t) => {
   let now = 86_400_000 * 10
-  const budgets = createBudgets({ ...limits, network, clock: { now: () => now } })
+  const budgets = new Budgets({ ...limits, network, clock: { now: () => now } })
   const spend = () => {
     const flight = budgets.take(identityOf('a'), 's')
     if (typeof flight === 'string') return flight
@@ -208,7 +209,7 @@ t.test('a key that goes to another process and comes back gives a store one day,
     }
     return spent
   }
-  const [first, second] = [createBudgets(many), createBudgets(many)]
+  const [first, second] = [new Budgets(many), new Budgets(many)]
   let spent = 0n
   for (const holder of [first, second, first, second, first]) {
     await holder.start()
@@ -221,7 +222,7 @@ t.test('a key that goes to another process and comes back gives a store one day,
 t.test('processes that sell side by side give a store one day between them, not one each', async (t) => {
   const gasBook = memoryBook()
   const clock = { now: () => 1_000 }
-  const all = Array.from({ length: 3 }, () => createBudgets({ ...limits, network, clock, gasBook }))
+  const all = Array.from({ length: 3 }, () => new Budgets({ ...limits, network, clock, gasBook }))
   await Promise.all(all.map((budgets) => budgets.start()))
   let spent = 0n
   for (let i = 0; i < 600; i++) {
@@ -243,15 +244,15 @@ t.test('processes that sell side by side give a store one day between them, not 
 
 t.test('what a book could not note is noted with the next, and once', async (t) => {
   const kept = memoryBook()
-  let isAway = true
+  let isUnavailable = true
   const gasBook: GasBook = {
     read: kept.read,
     add: async (...gas) => {
-      if (isAway) throw new Error('away')
+      if (isUnavailable) throw new Error('away')
       return kept.add(...gas)
     },
   }
-  const budgets = createBudgets({ ...limits, network, gasBook })
+  const budgets = new Budgets({ ...limits, network, gasBook })
   const spend = async () => {
     const flight = budgets.take(identityOf('a'), 's') as Flight
     flight.reserve(100n)
@@ -261,7 +262,7 @@ t.test('what a book could not note is noted with the next, and once', async (t) 
   }
   await spend()
   t.equal(kept.rows.size, 0)
-  isAway = false
+  isUnavailable = false
   await spend()
   await budgets.close()
   t.equal(kept.rows.get('s')?.spent, 200n)

@@ -1,41 +1,31 @@
-import { LRUCache } from 'lru-cache'
 import type { NetworkId } from '../../core/domain/network.ts'
 import type { PaymentIdentity, PaymentKey, PaymentRecord } from '../../core/domain/payment.ts'
 import type { ConcludedOf, Hold, SettleOutcome } from '../../core/ports/chains/settler.ts'
 import { type Clock, systemClock } from '../../core/ports/clock.ts'
 import { type Log, silentLog } from '../../core/ports/log.ts'
 import type { GasBook } from '../../core/ports/store/gasBook.ts'
-import { CountedEnds, isEnd } from './countedEnds.ts'
-import { createGasBudget, type GasBudget, type NoGas } from './gasBudget.ts'
-import { type Placed, Places } from './places.ts'
+import { Flights, type InFlight, type Payer, type PayerLimits, Payers } from './flights.ts'
+import { CountedEnds, GasBudget, isEnd, type NoGas } from './gasBudget.ts'
 
-/** Payers whose failures are remembered, and as many who have paid; those with payments on their way are never forgotten. */
-const MAX_REMEMBERED = 10_000
-/** Of these, so many are looked at to find one that can be forgotten. */
-const MOST_PASSED_OVER = 16
-/** So long after its end nothing can come of a payment that was sent any more, whoever has forgotten to say so. */
+/** How long after it expired a sent payment counts as over, in ms, even if this process never learned its outcome. */
 const GONE_AFTER_MS = 600_000
 
 /**
- * Payments of payers who have not paid before that may stay open without a place, each some 2 kB: wallets cost nothing, and a facilitator
- * may leave open whatever it is sent. Those who have paid before have as many again, and beyond them one each.
+ * Maximum number of open payments that no longer count as in flight, of payers that have not paid before. Each takes about 2 kB.
+ * The limit is needed because wallets cost nothing, and a facilitator may leave every payment open. Payers that have paid before
+ * share another limit of this size. Beyond it each of them may have one such payment.
  */
-const MOST_OPEN = 20_000
+const MAX_OPEN = 20_000
 
-/** Payments that are asked for at once whether another process has concluded them. */
-const MOST_LOOKED_UP = 1_000
+/** How many payments each round checks for a conclusion by another process. */
+const MAX_CHECKED = 1_000
 
-/** What bad payments may cost; every settler has these options. */
-export interface BudgetLimits {
-  /** Payments of one payer on their way at once. */
-  readonly maxInFlightPerPayer: number
-  /** Payments of all on their way at once. */
+/** Limits of the costs that failing payments may cause. Every settler has these options. */
+export interface BudgetLimits extends PayerLimits {
+  /** Maximum number of payments in flight, over all payers. */
   readonly maxInFlight: number
-  /** Failures that one payer may cause in any window; a payment on its way counts as one until it has settled. */
-  readonly failureBudget: { readonly failures: number; readonly windowMs: number }
   /**
-   * Most that a store's settlements may cost in a day, in the smallest unit of the network's coin; null where somebody
-   * else pays for them.
+   * Highest cost of a store's settlements per day, in the smallest unit of the network's coin. Null if a facilitator pays the fees.
    */
   readonly maxGasPerStoreAndDay: bigint | null
 }
@@ -44,345 +34,372 @@ export interface BudgetsOptions extends BudgetLimits {
   readonly network: NetworkId
   readonly clock?: Clock
   readonly log?: Log
-  /** Where the gas of the day is kept; only in this process when absent. */
+  /** Stores the day's gas costs for all processes. If it is absent, this process counts only its own. */
   readonly gasBook?: GasBook | undefined
 }
 
-/** Why a payment gets no place: too many on their way, the payer's failures, the store's gas, the means of the account that would pay. */
-export type NoPlace = 'in_flight' | 'payer_in_flight' | 'payer_failures' | 'means' | NoGas
+/**
+ * Why a payment is not admitted. Too many payments are in flight, the payer has failed too often, the store's daily gas is used up,
+ * or the account that pays the fees has too little balance.
+ */
+export type NotAdmitted = 'in_flight' | 'payer_in_flight' | 'payer_failures' | 'means' | NoGas
+
+/** The state that all flights on one network share. */
+class SharedState {
+  readonly clock: Clock
+  readonly gas: GasBudget
+  readonly ends: CountedEnds
+  readonly payers: Payers<Flight>
+  readonly flights: Flights<Flight>
+  /** Payments whose settlement has no outcome yet. */
+  readonly open = new Map<PaymentKey, Flight>()
+  /** Open payments that no longer count as in flight. Only MAX_OPEN limits them. */
+  readonly openOnly = new Set<Flight>()
+  lastReserved = 0n
+
+  constructor(options: BudgetsOptions, clock: Clock, log: Log) {
+    this.clock = clock
+    this.gas = new GasBudget({ ...options, clock, log })
+    this.ends = new CountedEnds(clock)
+    this.payers = new Payers(options, clock)
+    this.flights = new Flights(options.maxInFlight, clock)
+  }
+}
 
 /**
- * A payment on its way, from before the chain is asked until its outcome is known. Whatever it could cost is set apart
- * meanwhile, so that a thousand at once can't cost more than a thousand in a row.
+ * A payment in flight, from before the first chain request until its outcome is known. The gateway reserves its highest cost
+ * meanwhile, so that a thousand concurrent payments cannot cost more than a thousand in a row.
  */
-export interface Flight extends Hold {
+export class Flight implements Hold, InFlight {
+  readonly identity: PaymentIdentity
   readonly storeId: string
-  /** What the payer's other payments in this asset, those before this one, will take of the balance. */
+  readonly payer: string
+  readonly sinceMs: number
+  readonly isKnown: boolean
+  /** How much of the payer's balance in this asset the payer's earlier payments in flight will take. */
   readonly aheadAtomic: bigint
+  state: 'held' | 'settling' | 'over' = 'held'
+  isVerified = false
+  account = ''
+  isWaiting = false
+  readonly #shared: SharedState
+  readonly #of: Payer<Flight>
+  #reserved = 0n
+
+  constructor(shared: SharedState, identity: PaymentIdentity, storeId: string) {
+    const { payer, asset, amountAtomic } = identity
+    this.identity = identity
+    this.storeId = storeId
+    this.payer = payer
+    this.sinceMs = shared.clock.now()
+    this.isKnown = shared.payers.hasPaid(payer)
+    this.#shared = shared
+    this.#of = shared.payers.of(payer)
+    const { rollups } = this.#of
+    this.aheadAtomic = rollups.get(asset) ?? 0n
+    rollups.set(asset, this.aheadAtomic + amountAtomic)
+    this.#of.inFlight++
+    shared.flights.add(this)
+    this.#of.flights.add(this)
+  }
+
+  isIn(shared: SharedState): boolean {
+    return this.#shared === shared
+  }
+
   /**
-   * The chain has called it good: sets apart what its settlement may cost. Where all places are taken, or all that the account can pay
-   * for, another good one gives way to it: only if it is then taken for certain, and to a payer of whom something has settled since
-   * somebody last gave way to it. One who leaves again and again would throw out as many otherwise.
+   * Reserves the highest cost of the settlement, after the chain has verified the payment. If too many payments are in flight or
+   * the account cannot pay for more, this payment may displace another verified one, which is then not charged. It displaces a
+   * payment only if the place suffices to admit it. After a payer has displaced a payment, one of the payer's own payments has to
+   * settle before the payer can displace another. Otherwise a payer that never completes its payments could displace any number of
+   * payments.
    *
-   * @param account that pays it, where a settler has several that do not pay for each other
-   * @param affords how many settlements the account can pay for, this one and all that wait for it among them; no bound when absent
-   * @returns why not: what is missing, or that it has given way itself
+   * @param account the account that pays the fees, if the settler has several
+   * @param affords how many settlements the account can pay for, including this one and all that wait for the account; no limit by
+   * default
+   * @returns why the payment is not admitted; `in_flight` also if another payment has displaced it
    */
-  reserve(gas: bigint, account?: string, affords?: number): NoPlace | undefined
-  /** Whether a transaction of it is signed here: what that one may cost is the account's own to count. */
-  signed(is: boolean): void
-  /** A transaction of it was mined for nothing and has cost so much; it is sent once more, and what that costs comes on top. */
-  spent(gas: bigint): void
-  /** The chain refused it before anything was sent: it counts as a failure of its payer. */
-  refused(): void
-  /** Its settlement begins; from here on only {@link Flight.end} ends it. False when it was released before, or has given way. */
-  begin(): boolean
+  reserve(most: bigint, account = '', affords = Number.POSITIVE_INFINITY): NotAdmitted | undefined {
+    if (this.state === 'over') return 'in_flight'
+    const { gas, payers, flights, clock } = this.#shared
+    const why = gas.reserve(this.storeId, most - this.#reserved)
+    if (why !== undefined) return why
+    // Checked last, so that a payment which is refused anyway displaces no other payment.
+    const admission = this.isVerified
+      ? 'free'
+      : flights.verified(this, account, affords, !payers.owes(this.#of))
+    if (admission === 'in_flight' || admission === 'means') {
+      gas.settle(this.storeId, most - this.#reserved, 0n)
+      return admission
+    }
+    if (admission === 'displaced') this.#of.displacedAtMs = clock.now()
+    this.#reserved = this.#shared.lastReserved = most
+    return undefined
+  }
+
+  /** Records whether this process has signed the transaction. From then on the account itself counts the highest cost. */
+  signed(is: boolean): void {
+    if (this.state !== 'over') this.#shared.flights.signed(this, is)
+  }
+
+  /** Records that a transaction of this payment was mined without effect and cost this much. Another transaction will cost more. */
+  spent(gas: bigint): void {
+    this.#shared.gas.settle(this.storeId, 0n, gas)
+  }
+
+  /** See {@link Hold.release}. */
+  release(): void {
+    if (this.state === 'held') this.finish(0n)
+  }
+
+  /** Records that the chain refused the payment before anything was sent. This counts as a failure of its payer. */
+  refused(): void {
+    if (this.state !== 'held') return
+    this.finish(0n)
+    this.#shared.payers.failed(this.payer)
+  }
+
+  /** Begins the settlement, which then ends only by {@link end}. Returns false if the payment was released or displaced before. */
+  begin(): boolean {
+    if (this.state !== 'held') return false
+    this.state = 'settling'
+    return true
+  }
+
   /**
-   * Its settlement has an outcome. A pending one stays on its way until {@link Budgets.note} hears of it: it counts against its payer,
-   * and keeps its place among those of all as long as it can cost gas here. One that can't gives that back: a payer whose payments are
-   * called good and then refused, because he spends the same money elsewhere meanwhile, would otherwise take all places for nothing.
+   * Records the outcome of the settlement. A pending payment counts against its payer until the caller passes its outcome to
+   * {@link Budgets.note}. It counts as in flight only while it can cost this installation gas. Otherwise a payer could spend the
+   * same money elsewhere after verification and so use up the whole limit at no cost.
    *
-   * @param gas what it cost; what was set apart when that is not known
+   * @param gas its cost; the reserved amount by default
    */
-  end(outcome: SettleOutcome, gas?: bigint): void
+  end(outcome: SettleOutcome, gas?: bigint): void {
+    if (this.state === 'over') return
+    const { ends, payers } = this.#shared
+    if (isEnd(outcome)) ends.addOwn(this.identity.key, outcome, this.storeId, gas ?? this.#reserved)
+    switch (outcome.status) {
+      case 'pending':
+        if (!isEnd(outcome)) return this.#stayOpen()
+        // The payment may still land, but at no further cost to this installation.
+        this.finish(gas)
+        return payers.failed(this.payer)
+      case 'rejected':
+        return this.finish(0n)
+      case 'settled':
+        payers.paid(this.payer)
+        return this.finish(gas)
+      case 'failed_final':
+        this.finish(gas)
+        payers.failed(this.payer)
+    }
+  }
+
+  /** Ends the flight. @param spent its cost; the reserved amount by default */
+  finish(spent = this.#reserved): void {
+    if (this.state === 'over') return
+    this.state = 'over'
+    const { payers, flights, openOnly, open } = this.#shared
+    const { key, asset, amountAtomic } = this.identity
+    flights.delete(this)
+    openOnly.delete(this)
+    if (open.get(key) === this) open.delete(key)
+    const { rollups } = this.#of
+    this.#of.flights.delete(this)
+    const left = rollups.get(asset)! - amountAtomic
+    if (left === 0n) rollups.delete(asset)
+    else rollups.set(asset, left)
+    this.#of.inFlight--
+    payers.forgetIfIdle(this.payer, this.#of)
+    this.#shared.gas.settle(this.storeId, this.#reserved, spent)
+  }
+
+  #stayOpen(): void {
+    const { flights, openOnly, open } = this.#shared
+    const { key } = this.identity
+    if (this.#reserved === 0n) {
+      flights.delete(this)
+      openOnly.add(this)
+    }
+    open.get(key)?.finish()
+    open.set(key, this)
+  }
 }
 
-/** Bounds what payments can cost whoever settles: by payer, by store and day, and in number. */
-export interface Budgets {
-  /** Takes a place, before anything is asked for the payment. */
-  take(identity: PaymentIdentity, storeId: string): Flight | NoPlace
-  /** The flight behind a hold that {@link Budgets.take} gave. */
-  of(hold: Hold | undefined): Flight | undefined
+/** Limits what payments can cost: by payer, by store and day, and in number. */
+export class Budgets {
+  readonly #shared: SharedState
+  readonly #log: Log
+  /** Outcomes that recovery has found. The map is weak, so that an outcome that the ledger never records takes no memory. */
+  readonly #found = new WeakMap<SettleOutcome, { readonly record: PaymentRecord; readonly gas?: bigint }>()
+
+  constructor(options: BudgetsOptions) {
+    const { clock = systemClock, log = silentLog } = options
+    this.#log = log
+    this.#shared = new SharedState(options, clock, log)
+  }
+
+  /** Admits a payment, before the first chain request for it. */
+  take(identity: PaymentIdentity, storeId: string): Flight | NotAdmitted {
+    const { payers, flights, gas } = this.#shared
+    const { payer } = identity
+    // Flights that no caller ended must not block this payer's new purchases.
+    this.#sweep(payers.get(payer)?.flights ?? [])
+    let why = this.#notAdmittedFor(payer)
+    if (why !== undefined) {
+      this.#sweep(flights)
+      why = this.#notAdmittedFor(payer)
+    }
+    const isFull = why === 'in_flight'
+    if (why !== undefined && !isFull) return why
+    const noGas = gas.noGas(storeId)
+    if (noGas !== undefined) return noGas
+    if (this.#areTooManyOpen(payer)) return 'in_flight'
+    return isFull && !flights.mayVerify(payer, storeId, payers.hasPaid(payer))
+      ? 'in_flight'
+      : new Flight(this.#shared, identity, storeId)
+  }
+
+  /** The flight of a hold that {@link Budgets.take} returned. */
+  of(hold: Hold | undefined): Flight | undefined {
+    return hold instanceof Flight && hold.isIn(this.#shared) ? hold : undefined
+  }
+
   /**
-   * A payment was looked up and has an outcome, which stands in its row now. It counts once, however often it is looked up after; one that
-   * was mined for nothing at the first look that finds that, as recovery then writes so into its row.
+   * Counts the outcome of a payment once recovery has found it and written it into the payment's row. Each outcome counts once,
+   * however often recovery checks the payment. A transaction that was mined without effect counts when recovery first finds it.
    *
-   * @param gas what it cost; when that is not known, what was set apart for it, or for the last one
+   * @param gas its cost; if unknown, the amount reserved for it, or for the last payment
    */
-  note(record: PaymentRecord, outcome: SettleOutcome, gas?: bigint): void
-  /** Takes back what the end of a flight has counted as its cost: somebody else has the row, and counts it. See `Settler.overtaken`. */
-  overtaken(payment: Pick<PaymentIdentity, 'key'>, outcome: SettleOutcome): void
+  note({ key, payer, storeId, state }: PaymentRecord, outcome: SettleOutcome, gas?: bigint): void {
+    if (!isEnd(outcome)) return
+    const { payers, ends, open, lastReserved } = this.#shared
+    const flight = open.get(key)
+    flight?.finish(gas)
+    if ((state === outcome.status && state !== 'pending') || !ends.add(key, outcome)) return
+    // If the payment was undone by a reorganization (blocks replaced by others), its gas is not counted again, because it
+    // was counted when the payment first landed.
+    if (flight === undefined && state !== 'reorged') this.#shared.gas.settle(storeId, 0n, gas ?? lastReserved)
+    if (outcome.status === 'settled') payers.paid(payer)
+    else payers.failed(payer)
+  }
+
   /**
-   * Forgets payments whose settlement stayed open here, and is open no more in the store: another process has concluded them, and has
-   * counted what they cost. See `Settler.forgetConcluded`.
+   * Keeps an outcome that recovery has found until it is in the ledger. If several processes find the same outcome, only the
+   * process that writes it counts it.
    */
-  forgetConcluded(concludedOf: ConcludedOf): Promise<void>
-  /** Whether the payer has failed so often that nothing more is tried. */
-  isSpent(payer: string): boolean
-  /** Payments that have a place, those too that are still looked at. */
-  readonly inFlight: number
-  /** Those of them that the chain has called good, and for which the account is still to sign. @param account see {@link Flight.reserve} */
-  waitingFor(account?: string): number
-  /** Takes up what the day has cost before this process began. @throws when the book can't be read */
-  start(): Promise<void>
-  /** Stores that get no settlements for today, in words for the operator. */
-  diagnose(): string[]
-  close(): Promise<void>
-}
-
-export function createBudgets(options: BudgetsOptions): Budgets {
-  const { maxInFlight, maxInFlightPerPayer, failureBudget, clock = systemClock, log = silentLog } = options
-  const gasBudget: GasBudget = createGasBudget({ ...options, clock, log })
-  const payers = new Map<string, Payer>()
-  /** Who has paid here since this process began. */
-  const known = new LRUCache<string, true>({ max: MAX_REMEMBERED })
-  const ends = new CountedEnds(clock)
-  const places = new Places<OpenFlight>(maxInFlight, clock)
-  const flightOf = new WeakMap<Hold, Flight>()
-  /** Payments whose settlement stayed open, until they are looked up. */
-  const open = new Map<PaymentKey, OpenFlight>()
-  /** Those of them that have no place, and that nothing else bounds. */
-  const placeless = new Set<OpenFlight>()
-  let lastReserved = 0n
-
-  const failuresOf = (payer: Payer): number => {
-    const since = clock.now() - failureBudget.windowMs
-    while (payer.failedAtMs.length > 0 && payer.failedAtMs[0]! <= since) payer.failedAtMs.shift()
-    return payer.failedAtMs.length
+  found(record: PaymentRecord, outcome: SettleOutcome, gas?: bigint): void {
+    this.#found.set(outcome, { record, ...(gas !== undefined && { gas }) })
   }
-  const payerOf = (address: string): Payer => {
-    let payer = payers.get(address)
-    if (payer === undefined) {
-      if (payers.size >= MAX_REMEMBERED) forgetOne()
-      payer = { inFlight: 0, flights: new Set(), sums: new Map(), failedAtMs: [], displacedAtMs: null }
-      payers.set(address, payer)
+
+  /** See `Settler.booked`. */
+  booked({ key }: Pick<PaymentRecord, 'key'>, outcome: SettleOutcome): void {
+    const found = this.#found.get(outcome)
+    if (found?.record.key === key) this.note(found.record, outcome, found.gas)
+  }
+
+  /**
+   * Undoes the cost that the end of a flight has counted, because another process has written the row and counts the cost. See
+   * `Settler.overtaken`.
+   */
+  overtaken({ key }: Pick<PaymentIdentity, 'key'>, outcome: SettleOutcome): void {
+    const end = this.#shared.ends.takeBack(key, outcome)
+    // A cost of an earlier day must not reduce today's sum.
+    if (end?.isOfToday) this.#shared.gas.settle(end.storeId, 0n, -end.spent)
+  }
+
+  /**
+   * Ends flights whose payments are no longer open in the database. Another process has concluded these payments and counted their
+   * cost. See `Settler.forgetConcluded`.
+   */
+  async forgetConcluded(concludedOf: ConcludedOf): Promise<void> {
+    const { open, payers } = this.#shared
+    // A sweep that makes room skips open flights that no longer count as in flight, so this sweep removes them.
+    this.#sweep(open.values())
+    const stayed = new Map([...open].slice(0, MAX_CHECKED))
+    if (stayed.size === 0) return
+    for (const record of await concludedOf([...stayed.keys()])) {
+      const flight = stayed.get(record.key)!
+      if (flight.state === 'over') continue
+      // The cost is 0 here, because the process that writes the payment's end into the row counts it, even if this process ends
+      // before.
+      flight.finish(0n)
+      // The payment was freed, and may have been claimed again.
+      const isUnsent = record.state === 'rejected' || record.state === 'claimed'
+      if (record.state === 'failed_final') payers.failed(flight.payer)
+      else if (!isUnsent) payers.paid(record.payer)
     }
-    return payer
-  }
-  const forgetOne = (): void => {
-    // Those that can't be forgotten now are passed over next time, however many they are.
-    let left = MOST_PASSED_OVER
-    for (const [address, payer] of payers) {
-      if (payer.inFlight === 0) return void payers.delete(address)
-      if (left-- === 0) return
-      payers.delete(address)
-      payers.set(address, payer)
+    // Moves the checked payments to the end, so that the next round starts with the others.
+    for (const [key, flight] of stayed) {
+      if (open.get(key) !== flight) continue
+      open.delete(key)
+      open.set(key, flight)
     }
   }
-  const owes = ({ displacedAtMs }: Payer): boolean =>
-    displacedAtMs !== null && clock.now() < displacedAtMs + failureBudget.windowMs
-  const isForgotten = (payer: Payer): boolean =>
-    payer.inFlight === 0 && payer.failedAtMs.length === 0 && !owes(payer)
-  const hasPaid = (address: string): void => {
-    known.set(address, true)
-    const payer = payers.get(address)
-    if (payer !== undefined) payer.displacedAtMs = null
+
+  /** Whether the payer has failed so often that the gateway refuses its payments. */
+  isSpent(address: string): boolean {
+    return this.#shared.payers.isSpent(address)
   }
-  const fail = (payer: Payer): void => {
-    payer.failedAtMs.push(clock.now())
+
+  /** Number of payments in flight, including payments that are still being verified. */
+  get inFlight(): number {
+    return this.#shared.flights.taken
   }
-  const noPlaceFor = (address: string): NoPlace | undefined => {
-    const payer = payers.get(address)
-    const failures = payer === undefined ? 0 : failuresOf(payer)
-    const inFlight = payer?.inFlight ?? 0
-    if (payer !== undefined && isForgotten(payer)) payers.delete(address)
-    if (failures >= failureBudget.failures) return 'payer_failures'
-    if (inFlight >= maxInFlightPerPayer || failures + inFlight >= failureBudget.failures)
-      return 'payer_in_flight'
-    // Last: nobody gives way to what is refused all the same.
-    if (places.isFull) return 'in_flight'
+
+  /** Number of verified payments in flight that the account has not signed yet. @param account see {@link Flight.reserve} */
+  waitingFor(account = ''): number {
+    return this.#shared.flights.waitingFor(account)
   }
-  const areTooManyOpen = (address: string): boolean => {
-    if (placeless.size < MOST_OPEN) return false
-    if (!known.has(address)) return true
-    return placeless.size >= 2 * MOST_OPEN && (payers.get(address)?.inFlight ?? 0) > 0
+
+  /** Reserves gas of a store's day for a transaction that is no payment. @returns why the day has no room for it */
+  reserveGas(storeId: string, gas: bigint): NotAdmitted | undefined {
+    return this.#shared.gas.reserve(storeId, gas)
   }
-  /** What can't land any more and nobody has said so: a process that ended, or one that stands still. */
-  const sweep = (of: Iterable<OpenFlight>): void => {
-    for (const flight of of) {
-      // What was not sent yet can't be any more.
+
+  /** Counts what such a transaction cost, instead of what was reserved. */
+  countGas(storeId: string, reserved: bigint, spent: bigint): void {
+    this.#shared.gas.settle(storeId, reserved, spent)
+  }
+
+  /** Reads the day's costs from before this process began. @throws when the gas book cannot be read */
+  start(): Promise<void> {
+    return this.#shared.gas.start()
+  }
+
+  /** Sentences for the operator about stores that get no more settlements today. */
+  diagnose(): string[] {
+    return this.#shared.gas.diagnose()
+  }
+
+  close(): Promise<void> {
+    return this.#shared.gas.close()
+  }
+
+  #notAdmittedFor(address: string): NotAdmitted | undefined {
+    const { payers, flights } = this.#shared
+    // Checked last, so that a payment which is refused anyway displaces no other payment.
+    return payers.refusal(address) ?? (flights.isFull ? 'in_flight' : undefined)
+  }
+
+  #areTooManyOpen(address: string): boolean {
+    const { payers, openOnly } = this.#shared
+    if (openOnly.size < MAX_OPEN) return false
+    if (!payers.hasPaid(address)) return true
+    return openOnly.size >= 2 * MAX_OPEN && (payers.get(address)?.inFlight ?? 0) > 0
+  }
+
+  /** Ends flights whose payments cannot land any more and that no caller ended, because a process ended or hangs. */
+  #sweep(flights: Iterable<Flight>): void {
+    const { clock, open } = this.#shared
+    for (const flight of flights) {
+      const { key, validBeforeMs } = flight.identity
+      // After its expiry, an unsent payment cannot be sent any more.
       const goneAfterMs = flight.state === 'held' ? 0 : GONE_AFTER_MS
-      if (clock.now() < flight.identity.validBeforeMs + goneAfterMs) continue
-      log.warn({ payment: flight.identity.key }, 'nobody told what became of a payment; it is over')
-      // What stayed open is counted by whoever finds what became of it.
-      const isOpen = open.get(flight.identity.key) === flight
+      if (clock.now() < validBeforeMs + goneAfterMs) continue
+      this.#log.warn({ payment: key }, 'the outcome of a payment was never reported, so its slot is freed')
+      // Recovery counts the cost of an open payment when it finds the outcome.
+      const isOpen = open.get(key) === flight
       flight.finish(flight.state === 'held' || isOpen ? 0n : undefined)
     }
   }
-
-  function fly(identity: PaymentIdentity, storeId: string): Flight {
-    const { payer: address, asset, amountAtomic } = identity
-    const payer = payerOf(address)
-    const aheadAtomic = payer.sums.get(asset) ?? 0n
-    payer.inFlight++
-    payer.sums.set(asset, aheadAtomic + amountAtomic)
-    const gas = gasBudget.of(storeId)
-    let reserved = 0n
-    const own: OpenFlight = {
-      ...{ identity, storeId, payer: address, sinceMs: clock.now(), isKnown: known.has(address) },
-      state: 'held',
-      isApart: false,
-      account: '',
-      isWaiting: false,
-      finish(spent = reserved) {
-        if (own.state === 'over') return
-        own.state = 'over'
-        places.delete(own)
-        placeless.delete(own)
-        payer.flights.delete(own)
-        if (open.get(identity.key) === own) open.delete(identity.key)
-        const left = payer.sums.get(asset)! - amountAtomic
-        if (left === 0n) payer.sums.delete(asset)
-        else payer.sums.set(asset, left)
-        payer.inFlight--
-        if (isForgotten(payer) && payers.get(address) === payer) payers.delete(address)
-        gas.settle(reserved, spent)
-      },
-      failed: () => fail(payerOf(address)),
-    }
-    places.add(own)
-    payer.flights.add(own)
-    const flight: Flight = {
-      storeId,
-      aheadAtomic,
-      reserve(most, account = '', affords = Number.POSITIVE_INFINITY) {
-        if (own.state === 'over') return 'in_flight'
-        const why = gas.reserve(most - reserved)
-        if (why !== undefined) return why
-        // Last: nobody gives way to what is refused all the same.
-        const place = own.isApart ? 'free' : places.setApart(own, account, affords, !owes(payer))
-        if (place === 'in_flight' || place === 'means') {
-          gas.settle(most - reserved, 0n)
-          return place
-        }
-        if (place === 'displaced') payer.displacedAtMs = clock.now()
-        reserved = lastReserved = most
-        return undefined
-      },
-      signed(is) {
-        if (own.state !== 'over') places.signed(own, is)
-      },
-      spent: (cost) => gas.settle(0n, cost),
-      release() {
-        if (own.state === 'held') own.finish(0n)
-      },
-      refused() {
-        if (own.state !== 'held') return
-        own.finish(0n)
-        own.failed()
-      },
-      begin() {
-        if (own.state !== 'held') return false
-        own.state = 'settling'
-        return true
-      },
-      end(outcome, spent) {
-        if (own.state === 'over') return
-        if (isEnd(outcome)) ends.addOwn(identity.key, outcome, storeId, spent ?? reserved)
-        switch (outcome.status) {
-          case 'pending':
-            // What may still come of it costs nobody here anything.
-            if (isEnd(outcome)) {
-              own.finish(spent)
-              return own.failed()
-            }
-            if (reserved === 0n) {
-              places.delete(own)
-              placeless.add(own)
-            }
-            open.get(identity.key)?.finish()
-            open.set(identity.key, own)
-            return
-          case 'rejected':
-            return own.finish(0n)
-          case 'settled':
-            hasPaid(address)
-            return own.finish(spent)
-          case 'failed_final':
-            own.finish(spent)
-            own.failed()
-        }
-      },
-    }
-    flightOf.set(flight, flight)
-    return flight
-  }
-
-  return {
-    take(identity, storeId) {
-      // What nobody has given back must not be in the way of what its payer buys now.
-      sweep(payers.get(identity.payer)?.flights ?? [])
-      let why = noPlaceFor(identity.payer)
-      if (why !== undefined) {
-        sweep(places)
-        why = noPlaceFor(identity.payer)
-      }
-      const isFull = why === 'in_flight'
-      if (why !== undefined && !isFull) return why
-      const { noGas } = gasBudget.of(storeId)
-      if (noGas !== undefined) return noGas
-      if (areTooManyOpen(identity.payer)) return 'in_flight'
-      return isFull && !places.mayBeLookedAt(identity.payer, storeId, known.has(identity.payer))
-        ? 'in_flight'
-        : fly(identity, storeId)
-    },
-    of: (hold) => (hold === undefined ? undefined : flightOf.get(hold)),
-    note({ key, payer, storeId, state }, outcome, gas) {
-      if (!isEnd(outcome)) return
-      const flight = open.get(key)
-      flight?.finish(gas)
-      if ((state === outcome.status && state !== 'pending') || !ends.add(key, outcome)) return
-      // Of one that a reorganisation has taken back it was counted when it landed first.
-      if (flight === undefined && state !== 'reorged') gasBudget.of(storeId).settle(0n, gas ?? lastReserved)
-      if (outcome.status === 'settled') hasPaid(payer)
-      else fail(payerOf(payer))
-    },
-    overtaken({ key }, outcome) {
-      const end = ends.takeBack(key, outcome)
-      // What was of another day is not of this one.
-      if (end?.isOfToday) gasBudget.of(end.storeId).settle(0n, -end.spent)
-    },
-    async forgetConcluded(concludedOf) {
-      // Who has no place is met by nobody who looks for one.
-      sweep(open.values())
-      const stayed = new Map([...open].slice(0, MOST_LOOKED_UP))
-      if (stayed.size === 0) return
-      for (const record of await concludedOf([...stayed.keys()])) {
-        const flight = stayed.get(record.key)!
-        if (flight.state === 'over') continue
-        // Whoever writes a payment's end into its row counts what it cost, where this process is gone as well.
-        flight.finish(0n)
-        // Freed, or freed and claimed anew.
-        const isUnsent = record.state === 'rejected' || record.state === 'claimed'
-        if (record.state === 'failed_final') flight.failed()
-        else if (!isUnsent) hasPaid(record.payer)
-      }
-      // The others' turn is before theirs.
-      for (const [key, flight] of stayed) {
-        if (open.get(key) !== flight) continue
-        open.delete(key)
-        open.set(key, flight)
-      }
-    },
-    isSpent(address) {
-      const payer = payers.get(address)
-      return payer !== undefined && failuresOf(payer) >= failureBudget.failures
-    },
-    get inFlight() {
-      return places.taken
-    },
-    waitingFor: (account = '') => places.waitingFor(account),
-    start: () => gasBudget.start(),
-    diagnose: () => gasBudget.diagnose(),
-    close: () => gasBudget.close(),
-  }
-}
-
-interface Payer {
-  inFlight: number
-  readonly flights: Set<OpenFlight>
-  /** Of the payments on their way, by asset. */
-  readonly sums: Map<string, bigint>
-  /** Oldest first, no older than the window. */
-  readonly failedAtMs: number[]
-  /** When somebody last gave way to one of its payments; null once one has settled since. */
-  displacedAtMs: number | null
-}
-
-interface OpenFlight extends Placed {
-  readonly identity: PaymentIdentity
-  state: 'held' | 'settling' | 'over'
-  /** Gives its place back. @param spent what it cost; all that was set apart when absent */
-  finish(spent?: bigint): void
-  failed(): void
 }

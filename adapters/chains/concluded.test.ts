@@ -1,12 +1,12 @@
 import t from 'tap'
 import type { PaymentIdentity, PaymentRecord } from '../../core/domain/payment.ts'
 import type { SettleOutcome } from '../../core/ports/chains/settler.ts'
-import { identityOf, limits, memoryBook, network, outcomes } from './budgets.fixture.ts'
-import { createBudgets, type Flight } from './budgets.ts'
+import { identityOf, limits, memoryBook, network, outcomes } from '../../test/helpers/chains/budgets.ts'
+import { Budgets, type Flight } from './budgets.ts'
 
 t.test('what another process has concluded is not in its payer’s way any more', async (t) => {
   const gasBook = memoryBook()
-  const budgets = createBudgets({ ...limits, maxInFlightPerPayer: 9, network, gasBook })
+  const budgets = new Budgets({ ...limits, maxInFlightPerPayer: 9, network, gasBook })
   const leaveOpen = (identity: PaymentIdentity) => {
     const flight = budgets.take(identity, 's') as Flight
     flight.reserve(100n)
@@ -21,10 +21,10 @@ t.test('what another process has concluded is not in its payer’s way any more'
     next.release()
     return next.aheadAtomic
   }
-  const asked: (readonly string[])[] = []
+  const requests: (readonly string[])[] = []
   const conclude = (...records: Pick<PaymentRecord, 'key' | 'state'>[]) =>
     budgets.forgetConcluded(async (keys) => {
-      asked.push(keys)
+      requests.push(keys)
       return records as PaymentRecord[]
     })
   const [first, second, third] = paid.map(({ key }) => ({ key }))
@@ -32,22 +32,22 @@ t.test('what another process has concluded is not in its payer’s way any more'
   t.strictSame([aheadOf('a'), aheadOf('b')], [11n, 100n], 'they may land still')
   await conclude({ ...first!, state: 'delivered' })
   t.equal(aheadOf('a'), 10n)
-  t.strictSame(asked.at(-1)?.length, 3)
+  t.strictSame(requests.at(-1)?.length, 3)
   await conclude({ ...second!, state: 'failed_final' })
   t.equal(aheadOf('a'), 0n)
   const others = [identityOf('a'), identityOf('a'), identityOf('a')].map(leaveOpen)
   t.equal(aheadOf('a'), 'payer_in_flight', 'a failure counts, whoever finds it')
   await conclude(...[...others, third!].map(({ key }) => ({ key, state: 'rejected' as const })))
   t.strictSame([aheadOf('a'), aheadOf('b'), budgets.inFlight], [0n, 0n, 0])
-  const before = asked.length
+  const before = requests.length
   await conclude()
-  t.equal(asked.length, before, 'nothing is asked while nothing stayed open')
+  t.equal(requests.length, before, 'nothing is asked while nothing stayed open')
   await budgets.close()
   t.equal(gasBook.rows.get('s'), undefined, 'what it cost that process has counted')
 })
 
 t.test('what is sent again while others are looked for is no business of that look', async (t) => {
-  const budgets = createBudgets({ ...limits, network, maxGasPerStoreAndDay: null })
+  const budgets = new Budgets({ ...limits, network, maxGasPerStoreAndDay: null })
   const identity = identityOf('a', 5n)
   const leaveOpen = () => {
     const flight = budgets.take(identity, 's') as Flight
@@ -65,7 +65,7 @@ t.test('what is sent again while others are looked for is no business of that lo
 t.test('what is concluded long after it could land costs its gas once', async (t) => {
   let now = 0
   const gasBook = memoryBook()
-  const budgets = createBudgets({ ...limits, network, gasBook, clock: { now: () => now } })
+  const budgets = new Budgets({ ...limits, network, gasBook, clock: { now: () => now } })
   const identity = identityOf('a', 1n, 60_000)
   const flight = budgets.take(identity, 's') as Flight
   flight.reserve(100n)
@@ -81,7 +81,7 @@ t.test('what is concluded long after it could land costs its gas once', async (t
 
 t.test('an end that is found again and again, before it is booked and after, counts once', async (t) => {
   const gasBook = memoryBook()
-  const budgets = createBudgets({ ...limits, network, gasBook })
+  const budgets = new Budgets({ ...limits, network, gasBook })
   const last = budgets.take(identityOf('z'), 'other') as Flight
   last.reserve(100n)
   last.begin()
@@ -89,7 +89,7 @@ t.test('an end that is found again and again, before it is booked and after, cou
   const recordOf = (payer: string, state: string) =>
     ({ ...identityOf(payer), storeId: 's', state }) as PaymentRecord
   const [landed, lost] = [recordOf('a', 'pending'), recordOf('b', 'settling')]
-  // Books that can't be written, for as long as they like.
+  // A ledger that cannot be written for any length of time.
   for (let i = 0; i < 50; i++) {
     budgets.note(landed, outcomes.settled)
     budgets.note(lost, outcomes.failed_final)
@@ -110,8 +110,11 @@ t.test('an end that is found again and again, before it is booked and after, cou
 
 t.test('whose payment others have found settled has paid here', async (t) => {
   let nowMs = 1e12
-  const budgets = createBudgets({
-    ...{ ...limits, network, maxInFlight: 3, failureBudget: { failures: 4, windowMs: 60_000 } },
+  const budgets = new Budgets({
+    ...limits,
+    network,
+    maxInFlight: 3,
+    failureBudget: { failures: 4, windowMs: 60_000 },
     clock: { now: () => nowMs },
   })
   const held = (payer: string, store: string) => {
@@ -135,8 +138,11 @@ t.test('whose payment others have found settled has paid here', async (t) => {
 
 t.test('what has left its place and is never concluded is over once it can’t land any more', async (t) => {
   let now = 0
-  const budgets = createBudgets({
-    ...{ ...limits, maxGasPerStoreAndDay: null, network, maxInFlight: 1 },
+  const budgets = new Budgets({
+    ...limits,
+    maxGasPerStoreAndDay: null,
+    network,
+    maxInFlight: 1,
     clock: { now: () => now },
   })
   for (const payer of ['a', 'b']) {
@@ -145,22 +151,22 @@ t.test('what has left its place and is never concluded is over once it can’t l
     flight.end(outcomes.pending)
   }
   t.equal(budgets.inFlight, 0)
-  let asked = 0
+  let requestCount = 0
   const look = () =>
     budgets.forgetConcluded(async (keys) => {
-      asked += keys.length
+      requestCount += keys.length
       return []
     })
   await look()
-  t.equal(asked, 2)
+  t.equal(requestCount, 2)
   now = 60_000 + 600_000
   await look()
-  t.equal(asked, 2)
+  t.equal(requestCount, 2)
 })
 
 t.test('what was verified, and neither settled nor given back, holds nothing once its time is over', (t) => {
   let nowMs = 1_000
-  const budgets = createBudgets({
+  const budgets = new Budgets({
     ...limits,
     network,
     maxGasPerStoreAndDay: null,
@@ -176,7 +182,7 @@ t.test('what was verified, and neither settled nor given back, holds nothing onc
 
 t.test('a place that nobody gives back is free once its payment can’t land any more', (t) => {
   let now = 0
-  const budgets = createBudgets({ ...limits, maxInFlight: 2, network, clock: { now: () => now } })
+  const budgets = new Budgets({ ...limits, maxInFlight: 2, network, clock: { now: () => now } })
   budgets.take(identityOf('a', 1n, 60_000), 's')
   budgets.take(identityOf('b', 1n, 60_000), 's')
   t.equal(budgets.take(identityOf('c'), 's'), 'in_flight')
@@ -189,7 +195,7 @@ t.test('a place that nobody gives back is free once its payment can’t land any
 t.test('what is mined for nothing counts once, whether the call hears of it or recovery', async (t) => {
   const minedForNothing = { ...outcomes.pending, message: 'It was reverted.' } as const
   const gasBook = memoryBook()
-  const budgets = createBudgets({ ...limits, network, gasBook })
+  const budgets = new Budgets({ ...limits, network, gasBook })
   const settle = (payer: string, outcome: SettleOutcome) => {
     const identity = identityOf(payer)
     const flight = budgets.take(identity, 's') as Flight
@@ -198,11 +204,11 @@ t.test('what is mined for nothing counts once, whether the call hears of it or r
     flight.end(outcome, 60n)
     return { ...identity, storeId: 's', state: 'pending' } as PaymentRecord
   }
-  const heard = settle('a', minedForNothing)
+  const received = settle('a', minedForNothing)
   const late = settle('b', outcomes.pending)
   const known = settle('c', outcomes.settled)
-  for (const record of [heard, late]) {
-    // The row can't be written for a while, then it says so, then it is given up.
+  for (const record of [received, late]) {
+    // The row cannot be written for a while, then the outcome is stored, then the payment is given up.
     budgets.note(record, minedForNothing, 60n)
     budgets.note(record, minedForNothing, 60n)
     budgets.note(record, outcomes.failed_final, 60n)

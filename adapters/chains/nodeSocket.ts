@@ -4,10 +4,10 @@ import type { Log } from '../../core/ports/log.ts'
 const REOPEN_FIRST_MS = 1_000
 const REOPEN_MAX_MS = 30_000
 const HANDSHAKE_MS = 10_000
-/** What is subscribed to here is told in a few kilobytes. */
+/** Largest message, in bytes. The messages of the gateway's subscriptions take a few kilobytes. */
 const MAX_MESSAGE_BYTES = 65_536
 
-/** A JSON-RPC answer or notification, as far as anything of it is used; nothing of it is checked. */
+/** A JSON-RPC response or notification, with the fields that are used. The type of a field is not checked. */
 export interface NodeMessage {
   readonly id?: unknown
   readonly result?: unknown
@@ -18,7 +18,7 @@ export interface NodeMessage {
 export interface NodeSocketOptions {
   readonly url: string
   readonly log: Log
-  /** Whether somebody waits for what it tells: only then is it opened again after a loss. */
+  /** Whether the caller needs messages. The socket reopens after a loss only then. */
   readonly isNeeded: () => boolean
   readonly onOpen: () => void
   readonly onMessage: (message: NodeMessage) => void
@@ -26,18 +26,21 @@ export interface NodeSocketOptions {
 }
 
 /**
- * JSON-RPC over WebSocket to a chain's node, for subscriptions. It opens itself again, later each time that nothing came of
- * it, and a peer that has died without a word costs no descriptor.
+ * A JSON-RPC connection over WebSocket to a chain's node, for subscriptions. The socket reopens itself, after a longer delay each
+ * time that a connection was useless. A connection whose peer died silently takes no file descriptor.
  */
 export interface NodeSocket {
   readonly isOpen: boolean
-  /** Opens it, unless it is open or about to be. */
+  /** Opens the connection, unless it is open or opening. */
   open(): void
-  /** Sends a request; nothing while it is not open. */
-  ask(id: number, method: string, ...params: unknown[]): void
-  /** It has told of what it is there for: after its loss the next one is opened soon. */
+  /** Sends a request, if the connection is open. */
+  send(id: number, method: string, ...params: unknown[]): void
+  /** Records that the connection was useful, so that after a loss the next one is opened soon. */
   praise(): void
-  /** Gives the connection up; where somebody waits another is opened, with `isUseless` no sooner than need be. */
+  /**
+   * Closes the connection. If the caller needs messages, another connection is opened. After a useless connection (`isUseless`), it
+   * is opened after the full delay.
+   */
   lose(isUseless?: boolean): void
   close(): void
 }
@@ -54,11 +57,11 @@ export function createNodeSocket(options: NodeSocketOptions): NodeSocket {
     if (socket !== lost) return
     socket = undefined
     isOpen = false
-    // A farewell would be waited for, and whoever died without a word gives none.
+    // A closing handshake would wait for the peer's response, which a dead peer never sends.
     lost.terminate()
     onLost()
     if (isClosed || !isNeeded()) return
-    log.debug({}, 'the WebSocket to a node was lost; it is asked over HTTP meanwhile')
+    log.debug({}, 'the WebSocket to a node was lost, so the node is polled over HTTP')
     reopenTimer = setTimeout(reopen, reopenMs)
     reopenMs = Math.min(reopenMs * 2, REOPEN_MAX_MS)
   }
@@ -86,7 +89,7 @@ export function createNodeSocket(options: NodeSocketOptions): NodeSocket {
       return isOpen
     },
     open,
-    ask(id, method, ...params) {
+    send(id, method, ...params) {
       if (isOpen) socket!.send(JSON.stringify({ jsonrpc: '2.0', id, method, params }))
     },
     praise() {

@@ -1,15 +1,18 @@
 import type {
-  EgressAnswer,
   EgressRequest,
+  EgressResponse,
   UpstreamController,
   UpstreamHandler,
   UpstreamPool,
 } from '../../core/ports/egress.ts'
-import { EgressError } from './egressError.ts'
+import { EgressError } from './errors.ts'
 
-/** CONNECT would open a tunnel, TRACE echoes what was sent. */
+/** The methods leave out CONNECT, which would open a tunnel, and TRACE, which echoes the request. */
 const methods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
-/** Decided here: Host by the URL that was checked, the rest by what this side can do with the answer. */
+/**
+ * Headers that this client sets itself. Host comes from the checked URL. The other headers depend on the responses that this client
+ * can read.
+ */
 const ownHeaders = new Set([
   'host',
   'accept-encoding',
@@ -20,19 +23,18 @@ const ownHeaders = new Set([
 ])
 
 /**
- * Makes one request and collects its answer, bounded in time and size from every side.
+ * Makes one request and collects its response, with limits on every time and size. It requests the encoding `identity` and never
+ * decompresses. If a seller compresses anyway, the function returns the compressed bytes, so a gzip bomb stays small. It does not
+ * follow redirects, but returns them like other responses.
  *
- * `identity` is asked for and nothing is ever decompressed: a seller who compresses all the same gets the compressed
- * bytes reported, so a gzip bomb is as small as it is on the wire. Redirects are answers like others.
- *
- * @param toEgressError gives whatever the driver reports its code
+ * @param toEgressError converts any error of the driver to the port's errors
  */
 export function boundedRequest(
   pool: UpstreamPool,
   url: URL,
   request: EgressRequest,
   toEgressError: (error: unknown) => EgressError,
-): Promise<EgressAnswer> {
+): Promise<EgressResponse> {
   if (!methods.has(request.method)) {
     throw new EgressError(
       'EGRESS_BAD_REQUEST',
@@ -45,8 +47,8 @@ export function boundedRequest(
     if (!ownHeaders.has(name.toLowerCase())) headers.push(name, value)
   }
   return new Promise((resolve, reject) => {
-    const collector = new AnswerCollector(url.host, request, (error, answer) => {
-      if (answer !== undefined) return resolve(answer)
+    const collector = new ResponseCollector(url.host, request, (error, response) => {
+      if (response !== undefined) return resolve(response)
       const failure = toEgressError(error)
       failure.isUnsent = !collector.hasBegun
       reject(failure)
@@ -65,48 +67,51 @@ export function boundedRequest(
   })
 }
 
-const givenUp = (): EgressError => new EgressError('EGRESS_CLOSED', 'The request was given up.')
+const givenUp = (): EgressError => new EgressError('EGRESS_CLOSED', 'The request was aborted.')
 
-class AnswerCollector implements UpstreamHandler {
+class ResponseCollector implements UpstreamHandler {
   readonly #host: string
   readonly #maxBytes: number
   readonly #isCut: boolean
-  readonly #settle: (error: unknown, answer?: EgressAnswer) => void
+  readonly #settle: (error: unknown, response?: EgressResponse) => void
   readonly #timer: NodeJS.Timeout
   #controller: UpstreamController | undefined
   #failure: EgressError | undefined
   #status = 0
-  #headers: EgressAnswer['headers'] = {}
+  #headers: EgressResponse['headers'] = {}
   #chunks: Buffer[] = []
   #bytes = 0
 
   constructor(
     host: string,
     { timeoutMs, maxBytes, isCut = false, signal }: EgressRequest,
-    settle: (error: unknown, answer?: EgressAnswer) => void,
+    settle: (error: unknown, response?: EgressResponse) => void,
   ) {
     this.#host = host
     this.#maxBytes = maxBytes
     this.#isCut = isCut
-    this.#settle = (error, answer) => {
+    this.#settle = (error, response) => {
       signal?.removeEventListener('abort', aborted)
-      settle(error, answer)
+      settle(error, response)
     }
     const aborted = () => this.#fail(givenUp())
     signal?.addEventListener('abort', aborted)
-    // One clock for name, connection, queue, head and body: a seller can not stretch it by dripping bytes or 1xx heads.
+    // One timer limits name, connection, queue, head and body together, so that a seller cannot extend the time by sending single
+    // bytes or interim responses.
     this.#timer = setTimeout(() => {
-      this.#fail(new EgressError('EGRESS_TIMEOUT', `${host} did not answer in full within ${timeoutMs} ms.`))
+      this.#fail(
+        new EgressError('EGRESS_TIMEOUT', `${host} did not respond completely within ${timeoutMs} ms.`),
+      )
     }, timeoutMs)
   }
 
-  /** Whether it ever got a connection. */
+  /** Whether the request has had a connection. */
   get hasBegun(): boolean {
     return this.#controller !== undefined
   }
 
   onRequestStart(controller: UpstreamController): void {
-    // The driver can not cancel a request that still waits for its connection; it is stopped when it begins.
+    // The driver cannot cancel a request that still waits for its connection, so this line stops the request when it begins.
     this.#controller = controller
     if (this.#failure !== undefined) controller.abort(this.#failure)
   }
@@ -114,7 +119,7 @@ class AnswerCollector implements UpstreamHandler {
   onResponseStart(
     _controller: UpstreamController,
     statusCode: number,
-    headers: EgressAnswer['headers'],
+    headers: EgressResponse['headers'],
   ): void {
     if (statusCode < 200) return
     this.#status = statusCode
@@ -135,7 +140,7 @@ class AnswerCollector implements UpstreamHandler {
   onResponseEnd(): void {
     if (this.#failure !== undefined) return
     clearTimeout(this.#timer)
-    this.#answer()
+    this.#respond()
   }
 
   onResponseError(_controller: UpstreamController | null, error: Error): void {
@@ -144,7 +149,7 @@ class AnswerCollector implements UpstreamHandler {
     if (this.#failure === undefined) this.#settle(error)
   }
 
-  #answer(): void {
+  #respond(): void {
     this.#settle(undefined, {
       status: this.#status,
       headers: this.#headers,
@@ -152,11 +157,11 @@ class AnswerCollector implements UpstreamHandler {
     })
   }
 
-  /** The rest is nobody's: the connection ends with it. */
+  /** Discards the rest of the body by closing the connection. */
   #cut(): void {
     this.#failure = this.#tooLarge()
     clearTimeout(this.#timer)
-    this.#answer()
+    this.#respond()
     this.#chunks = []
     this.#controller?.abort(this.#failure)
   }
@@ -164,7 +169,7 @@ class AnswerCollector implements UpstreamHandler {
   #tooLarge(): EgressError {
     return new EgressError(
       'EGRESS_TOO_LARGE',
-      `${this.#host} answered with more than ${this.#maxBytes} bytes.`,
+      `${this.#host} responded with more than ${this.#maxBytes} bytes.`,
     )
   }
 

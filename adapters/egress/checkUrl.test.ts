@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { isTollgateError } from '../../core/errors/error.ts'
-import { createEgress } from './createEgress.ts'
+import { createEgress } from './egress.ts'
 
 const egress = createEgress()
 t.teardown(() => egress.close())
@@ -72,8 +72,8 @@ t.test('a private address is refused in every spelling', async (t) => {
     fc.property(privateV4, fc.constantFrom('', ':8080', ':80', ':443'), (octets, port) => {
       for (const host of spellings(...octets)) {
         tried++
-        const said = verdict(`http://${host}${port}/path?query`)
-        if (said !== 'private_address') throw new Error(`${host}: ${said}`)
+        const result = verdict(`http://${host}${port}/path?query`)
+        if (result !== 'private_address') throw new Error(`${host}: ${result}`)
       }
     }),
   )

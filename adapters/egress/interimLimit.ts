@@ -1,17 +1,8 @@
 import type { UpstreamController, UpstreamHandler, UpstreamRequest } from '../../core/ports/egress.ts'
-import { EgressError } from './egressError.ts'
-import type { OriginPool } from './poolRegistry.ts'
+import { MAX_INTERIM, tooManyInterim } from './http1/connection.ts'
+import type { OriginPool } from './http1/pool.ts'
 
-/** Interim answers (1xx) to one request. Servers send one or two; each costs as much as an answer, and nobody pays for it. */
-export const MAX_INTERIM = 10
-
-export const tooManyInterim = () =>
-  new EgressError(
-    'EGRESS_BAD_ANSWER',
-    `The answer did not come behind ${MAX_INTERIM} interim answers, which is as many as are read.`,
-  )
-
-/** A pool that breaks off a request whose interim answers don't end. */
+/** A pool that aborts a request with too many interim responses. */
 export class InterimLimitedPool implements OriginPool {
   readonly #pool: OriginPool
 

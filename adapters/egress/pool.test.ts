@@ -11,7 +11,7 @@ import type {
 } from '../../core/ports/egress.ts'
 import { until } from '../../test/helpers/rawHttp.ts'
 import { bigBytes, rawKinds, type SellerKind, startSeller } from '../../test/helpers/sellers.ts'
-import { createEgress, type EgressOptions } from './createEgress.ts'
+import { createEgress, type EgressOptions } from './egress.ts'
 
 async function start(t: Test, kind: SellerKind, options: EgressOptions = {}) {
   const seller = await startSeller(t, kind)
@@ -20,7 +20,7 @@ async function start(t: Test, kind: SellerKind, options: EgressOptions = {}) {
   return { seller, egress }
 }
 
-/** Sends one request, a GET by default, through a pool and keeps what the handler was told. */
+/** Sends one request, a GET by default, through a pool, and records what the handler receives. */
 class Call implements UpstreamHandler {
   readonly done: Promise<this>
   controller: UpstreamController | undefined
@@ -216,7 +216,7 @@ t.test('every slow seller runs into the pool’s limits too', async (t) => {
   pool.release()
 })
 
-/** These go on for as long as somebody listens, and no wait between two of their bytes is long: the caller has to stop. */
+/** These continue for as long as a client listens, and no wait between two of their bytes is long: the caller has to stop. */
 const tireless = ['slow-body', 'endless']
 
 t.test('every misbehaving seller ends in an answer or a sorted error, and the pool goes on', async (t) => {

@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
-import type { EgressAnswer, EgressRequest } from '../../core/ports/egress.ts'
+import type { EgressRequest, EgressResponse } from '../../core/ports/egress.ts'
 import { deadOrigin, rawKinds, type SellerKind, startSeller } from '../../test/helpers/sellers.ts'
-import { createEgress } from './createEgress.ts'
+import { createEgress } from './egress.ts'
 
 async function start(t: Test, kind: SellerKind) {
   const seller = await startSeller(t, kind)
@@ -19,7 +19,7 @@ async function start(t: Test, kind: SellerKind) {
 }
 
 /** The error's code, or what was answered. */
-function outcome(answering: Promise<EgressAnswer>): Promise<string | number> {
+function outcome(answering: Promise<EgressResponse>): Promise<string | number> {
   return answering.then(
     ({ status }) => status,
     (error) => error.code,
@@ -29,14 +29,14 @@ function outcome(answering: Promise<EgressAnswer>): Promise<string | number> {
 t.test('an answer comes whole: status, headers, body', async (t) => {
   const { request, seller } = await start(t, 'mirror')
   const body = Buffer.from('grüße')
-  const answer = await request({
+  const response = await request({
     method: 'POST',
     body,
     headers: { 'x-mine': 'yes', 'content-type': 'text/plain' },
   })
-  t.match(answer, { status: 200, headers: { 'content-type': 'application/json' } })
-  const said = JSON.parse(Buffer.from(answer.body).toString())
-  t.equal(Buffer.from(said.body, 'latin1').toString(), 'grüße')
+  t.match(response, { status: 200, headers: { 'content-type': 'application/json' } })
+  const result = JSON.parse(Buffer.from(response.body).toString())
+  t.equal(Buffer.from(result.body, 'latin1').toString(), 'grüße')
   t.match(seller.requests, [{ method: 'POST', target: '/' }])
 })
 
@@ -126,7 +126,7 @@ for (const kind of rawKinds) {
     `a seller of the kind ${kind} comes to ${expected[kind].source}, and its connection is gone`,
     async (t) => {
       const { request, seller } = await start(t, kind)
-      // The slow kinds would go on for ever: only the limit of the request ends them.
+      // The slow kinds would never end without the time limit of the request.
       const timeoutMs = expected[kind].test('EGRESS_TIMEOUT') ? 300 : 10_000
       t.match(String(await outcome(request({ timeoutMs }))), expected[kind])
       const open = [...seller.connections]
@@ -146,8 +146,8 @@ t.test(
   'an answer that may be cut is its status and its first bytes, and its connection ends there',
   async (t) => {
     const { request, seller } = await start(t, 'endless')
-    const answer = await request({ maxBytes: 1_000, isCut: true })
-    t.match([answer.status, answer.body.length], [200, 1_000])
+    const response = await request({ maxBytes: 1_000, isCut: true })
+    t.match([response.status, response.body.length], [200, 1_000])
     await Promise.all(
       [...seller.connections].map((socket) => new Promise((resolve) => socket.once('close', resolve))),
     )
@@ -163,28 +163,31 @@ t.test('an announced length beyond the limit is refused before its body is read'
 t.test('a body of exactly the limit passes, one byte more does not', async (t) => {
   const { request } = await start(t, 'echo')
   const body = Buffer.alloc(100_000, 'b')
-  const answer = await request({ method: 'POST', body, maxBytes: 100_000 })
-  t.equal(answer.body.length, 100_000)
+  const response = await request({ method: 'POST', body, maxBytes: 100_000 })
+  t.equal(response.body.length, 100_000)
   t.equal(await outcome(request({ method: 'POST', body, maxBytes: 99_999 })), 'EGRESS_TOO_LARGE')
 })
 
 t.test('a compressed body stays compressed', async (t) => {
   const { request } = await start(t, 'gzip-bomb')
-  const answer = await request()
-  t.equal(answer.headers['content-encoding'], 'gzip')
-  t.ok(answer.body.length < 1_000_000)
-  t.strictSame([...answer.body.slice(0, 2)], [0x1f, 0x8b])
+  const response = await request()
+  t.equal(response.headers['content-encoding'], 'gzip')
+  t.ok(response.body.length < 1_000_000)
+  t.strictSame([...response.body.slice(0, 2)], [0x1f, 0x8b])
 })
 
 t.test('bytes behind an answer are never taken for the next one', async (t) => {
   for (const kind of ['two-answers', 'length-too-short'] as const) {
     const { request, seller } = await start(t, kind)
     for (let i = 0; i < 5; i++) {
-      const said = await request().then(
+      const result = await request().then(
         ({ body }) => Buffer.from(body).toString(),
         (error) => error.code,
       )
-      t.ok(said === (kind === 'two-answers' ? 'ok' : 'too') || said === 'EGRESS_BROKEN', `${kind}: ${said}`)
+      t.ok(
+        result === (kind === 'two-answers' ? 'ok' : 'too') || result === 'EGRESS_BROKEN',
+        `${kind}: ${result}`,
+      )
     }
     t.ok(seller.requests.length > 0)
   }

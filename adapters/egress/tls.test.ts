@@ -3,9 +3,9 @@ import { createServer } from 'node:https'
 import { type AddressInfo, createServer as createTcpServer } from 'node:net'
 import type { TLSSocket } from 'node:tls'
 import t, { type Test } from 'tap'
-import { startNameServer } from '../../test/helpers/nameServer.ts'
-import { selfSignedCertificate } from '../../test/helpers/selfSignedCertificate.ts'
-import { createEgress, type EgressOptions } from './createEgress.ts'
+import { startNameServer } from '../../test/helpers/servers/nameServer.ts'
+import { selfSignedCertificate } from '../../test/helpers/servers/selfSignedCertificate.ts'
+import { createEgress, type EgressOptions } from './egress.ts'
 
 async function start(t: Test, names: string, trust: 'trusted' | 'unknown') {
   const certificate = selfSignedCertificate(t, names)

@@ -2,36 +2,36 @@ import { hash, randomBytes } from 'node:crypto'
 import { type Clock, systemClock } from '../../core/ports/clock.ts'
 import type { Counters, Taken } from '../../core/ports/counters.ts'
 
-/** Shared buckets for the keys beyond `maxKeys`, per length of window. A power of two. */
+/** Number of shared buckets per length of window, for keys beyond `maxKeys`. It must be a power of two. */
 const SHARED_BUCKETS = 65_536
-/** Old buckets looked at for each new key. Two would do to keep up; the rest catches up after a quiet time. */
+/** Number of old buckets that are checked for each new key. Two would suffice, and the others catch up after a quiet time. */
 const SWEEP_PER_INSERT = 4
 
 export interface MemoryCountersOptions {
   readonly clock?: Clock
-  /** Buckets kept at once, about 150 bytes each with its key. Default: 100,000. */
+  /** Maximum number of buckets, each about 150 bytes with its key. Default 100,000. */
   readonly maxKeys?: number
 }
 
-/** The points of one key in its present window, which began with its first take. */
+/** The points of one key in its current window, which began with the key's first request. */
 interface Bucket {
   used: number
   endsAtMs: number
 }
 
 /**
- * Makes counters for one process, answered at once: `limit` points in a window that begins with a key's first take.
- * Refused takes cost nothing. A clock that is set back lengthens a window to twice its length at most.
+ * Creates counters for one process, without I/O. A key has `limit` points per window, which begins with the key's first request.
+ * Refused requests cost no points. If the clock is set back, a window lasts at most twice its length.
  *
- * Memory is bounded without throwing out a bucket in use: whoever could push others' buckets out by making up keys would
- * thereby lift everybody's limit, his own included. Once `maxKeys` buckets are in use, a further key draws from one of
- * 65,536 shared ones, chosen by a keyed hash. Keys that share one are refused early, never late.
+ * The memory has a limit, but no bucket in use is dropped. Otherwise a caller could displace buckets by inventing keys, and so
+ * remove every limit, including its own. Once `maxKeys` buckets are in use, further keys use one of 65,536 shared buckets, chosen
+ * by a keyed hash. Keys that share a bucket are refused early, never late.
  */
 export function createMemoryCounters(options: MemoryCountersOptions = {}): Counters {
   const { clock = systemClock, maxKeys = 100_000 } = options
   const buckets = new Map<string, Bucket>()
   let sweeper = buckets.entries()
-  /** By window: a bucket shared by a long and a short window would end too early for the long one. */
+  /** By length of window, because a bucket that a long and a short window share would end too early for the long one. */
   const shared = new Map<number, Bucket[]>()
   let hashKey = ''
 
@@ -57,7 +57,7 @@ export function createMemoryCounters(options: MemoryCountersOptions = {}): Count
   function sharedBucket(key: string, windowMs: number): Bucket {
     let row = shared.get(windowMs)
     if (row === undefined) shared.set(windowMs, (row = []))
-    // Keyed, so that nobody can look for keys that fall together with a victim's.
+    // The hash has a random key, so that an attacker cannot search for keys that share a bucket with a victim's key.
     hashKey ||= randomBytes(16).toString('hex')
     const slot = hash('sha256', hashKey + key, 'buffer').readUInt32LE(0) & (SHARED_BUCKETS - 1)
     return (row[slot] ??= { used: 0, endsAtMs: 0 })
@@ -80,7 +80,7 @@ function takeFrom(bucket: Bucket, points: number, limit: number, windowMs: numbe
     bucket.used = 0
     bucket.endsAtMs = nowMs + windowMs
   } else if (bucket.endsAtMs > nowMs + windowMs) {
-    // The clock was set back, or the window made shorter.
+    // The window's end is too far away, because the clock was set back or the window was made shorter.
     bucket.endsAtMs = nowMs + windowMs
   }
   const ok = points >= 0 && bucket.used + points <= limit

@@ -3,13 +3,13 @@ import { type AddressInfo, connect, createServer } from 'node:net'
 import { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
 import { connectTestRedis } from '../../test/helpers/redis.ts'
-import { startRedisServer } from '../../test/helpers/startRedisServer.ts'
+import { startRedisServer } from '../../test/helpers/servers/startRedisServer.ts'
 import { createMemoryCounters } from '../memory/counters.ts'
 import { createRedisCounters } from './counters.ts'
 
 const minute = 60_000
 
-/** A log that remembers, and can be waited for. */
+/** A log that keeps its lines, and for whose lines a test can wait. */
 function listen() {
   const seen: string[] = []
   const awaited = new Map<string, () => void>()
@@ -25,12 +25,12 @@ function listen() {
 }
 
 async function startCounters(t: Test, url: string) {
-  const heard = listen()
+  const received = listen()
   const fallback = createMemoryCounters()
-  const counters = createRedisCounters({ url, fallback, log: heard.log })
+  const counters = createRedisCounters({ url, fallback, log: received.log })
   t.teardown(() => counters.close())
   await counters.connected()
-  return { ...heard, counters, fallback }
+  return { ...received, counters, fallback }
 }
 
 t.test(
@@ -64,9 +64,9 @@ t.test('takes under way when Redis is killed are answered, each once', async (t)
   if (server === undefined) return
   const { counters } = await startCounters(t, server.url)
   const underWay = Array.from({ length: 2_000 }, () => counters.take('key', 1, 100, minute))
-  const [answers] = await Promise.all([Promise.all(underWay), server.stop()])
-  t.equal(answers.length, 2_000)
-  const admitted = answers.filter(({ ok }) => ok).length
+  const [responses] = await Promise.all([Promise.all(underWay), server.stop()])
+  t.equal(responses.length, 2_000)
+  const admitted = responses.filter(({ ok }) => ok).length
   t.ok(admitted >= 100 && admitted <= 200, `at most once by Redis and once here, was ${admitted}`)
 })
 
@@ -194,13 +194,13 @@ t.test('answers that are no counts are left to this process', async (t) => {
     '*2\r\n:5\r\n:-1',
     '*2\r\n*1\r\n:1\r\n:1',
   ]
-  for (const answer of nonsense) {
+  for (const response of nonsense) {
     const server = createServer((socket) => {
       socket.on('error', () => {})
       socket.on('data', (bytes) => {
         for (const [, command] of String(bytes).matchAll(/\*\d+\r\n\$\d+\r\n(\w+)/g)) {
           const greeting = { info: '$2\r\n\r\n', client: '+OK', script: '*1\r\n:1' }[command!.toLowerCase()]
-          socket.write(`${greeting ?? answer}\r\n`)
+          socket.write(`${greeting ?? response}\r\n`)
         }
       })
     }).listen(0, '127.0.0.1')
@@ -209,7 +209,7 @@ t.test('answers that are no counts are left to this process', async (t) => {
     const { port } = server.address() as AddressInfo
     const { counters, seen } = await startCounters(t, `redis://127.0.0.1:${port}`)
     for (const remaining of [1, 0]) {
-      t.match(await counters.take('key', 1, 2, minute), { ok: true, remaining }, JSON.stringify(answer))
+      t.match(await counters.take('key', 1, 2, minute), { ok: true, remaining }, JSON.stringify(response))
     }
     t.match(await counters.take('key', 1, 2, minute), { ok: false, remaining: 0 })
     t.equal(seen[0], 'warn')

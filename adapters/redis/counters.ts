@@ -6,19 +6,22 @@ import type { Counters, Taken } from '../../core/ports/counters.ts'
 import { type Log, silentLog } from '../../core/ports/log.ts'
 
 const MAX_RECONNECT_DELAY_MS = 1_000
-/** A refused take is given back only when its window lasts longer: later, it would lift the limit of the next one. */
-const GIVE_BACK_MS = 1_000
-/** The library's limiter counts, and the limit of each take is judged here: takes of one key may have different ones. */
+/**
+ * Shortest window in ms for which a refused request gets its points back. With a shorter window, the points could go to the next
+ * window.
+ */
+const RETURN_TIMEOUT_MS = 1_000
+/** The library only counts. This module checks the limit itself, because requests of one key may have different limits. */
 const unlimited = Number.MAX_SAFE_INTEGER
 
 export interface RedisCountersOptions {
-  /** `redis://` or `rediss://`, credentials included. */
+  /** `redis://` or `rediss://`, including credentials. */
   readonly url: string
-  /** Counts while Redis is away; closed with this one. */
+  /** Counts while Redis is unavailable. Closed together with these counters. */
   readonly fallback: Counters
-  /** In front of every key. Default: `tollgate:count:`. */
+  /** Prefix of every key. Default: `tollgate:count:`. */
   readonly keyPrefix?: string
-  /** Longest wait for Redis before the fallback counts, in milliseconds. Default: 250. */
+  /** Longest wait for Redis before the fallback counts, in ms. Default: 250. */
   readonly timeoutMs?: number
   readonly clock?: Clock
   readonly log?: Log
@@ -26,17 +29,15 @@ export interface RedisCountersOptions {
 
 export interface RedisCounters extends Counters {
   isShared(): Promise<boolean>
-  /** Resolves once Redis has answered; until then the fallback counts. */
+  /** Resolves once Redis has responded. Until then the fallback counts. */
   connected(): Promise<void>
 }
 
 /**
- * Makes counters that all gateways of one Redis share: rate-limiter-flexible's, with the takes of one turn of the event
- * loop in one write (ioredis' auto-pipelining). Redis keeps the time, so that gateways whose clocks differ count alike;
- * windows are whole seconds, rounded up.
- *
- * While Redis is away, refuses or is slow, the insurance counts: a limiter must not hold up what it guards. The
- * connection comes back by itself. Each change is logged once.
+ * Creates counters that all gateways share through one Redis. They use rate-limiter-flexible and send the requests of one turn of
+ * the event loop in one write (ioredis' auto-pipelining). Redis measures the time, so gateways with different clocks count alike.
+ * Windows are whole seconds, rounded up. While Redis is unavailable, refuses or is slow, the fallback counts, because a rate
+ * limiter must not delay calls. The connection is restored automatically. The log reports each change once.
  */
 export function createRedisCounters(options: RedisCountersOptions): RedisCounters {
   const {
@@ -49,11 +50,11 @@ export function createRedisCounters(options: RedisCountersOptions): RedisCounter
   const redis = new Redis(options.url, {
     enableAutoPipelining: true,
     enableOfflineQueue: false,
-    // A take that was sent and not answered is counted by the insurance; sending it again would count it twice.
+    // The fallback counts a request that got no response. If the library sent the request again, it would count twice.
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
     connectTimeout: 2_000,
-    // Without it a server that stops answering, its connection open, would never be noticed.
+    // Without this limit, a server that stops responding on an open connection would never be detected.
     socketTimeout: timeoutMs,
     retryStrategy: (attempt) => Math.min(attempt * 50, MAX_RECONNECT_DELAY_MS),
   })
@@ -62,27 +63,28 @@ export function createRedisCounters(options: RedisCountersOptions): RedisCounter
     storeClient: redis,
     points: unlimited,
     duration: 1,
-    // Ours goes in front of every key; the library would put a colon of its own between.
+    // Every key already has Tollgate's prefix, and the library would add a colon to its own.
     keyPrefix: '',
     rejectIfRedisNotReady: true,
     insuranceLimiter: insurance,
   })
-  let isAway = false
+  let isUnavailable = false
   let isClosed = false
 
   function report(away: boolean, reason?: unknown): void {
-    if (away === isAway || isClosed) return
-    isAway = away
-    if (away) log.warn({ reason: reasonOf(reason) }, 'Redis does not answer; each gateway counts by itself')
-    else log.info({}, 'Redis answers again; rate limits are shared')
+    if (away === isUnavailable || isClosed) return
+    isUnavailable = away
+    if (away)
+      log.warn({ reason: reasonOf(reason) }, 'Redis does not respond, so each gateway counts by itself')
+    else log.info({}, 'Redis responds again, so rate limits are shared')
   }
 
   redis.on('error', (error) => report(true, error))
   redis.on('close', () => report(true))
   redis.on('ready', () => report(false))
 
-  /** Null for a key that has no window yet. Answers that are no counts are left to the insurance. */
-  async function ask(
+  /** The count of a key. Null for a key that has no window yet. If a response is not a count, the fallback counts. */
+  async function callRedis(
     key: string,
     points: number,
     window: { readonly customDuration: number },
@@ -96,16 +98,16 @@ export function createRedisCounters(options: RedisCountersOptions): RedisCounter
     const window = { customDuration: Math.max(1, Math.ceil(windowMs / 1_000)) }
     const isCounted = points > 0 && points <= limit
     const whole = Math.ceil(points)
-    const found = await ask(key, isCounted ? whole : 0, window)
+    const found = await callRedis(key, isCounted ? whole : 0, window)
     const isInsured = found instanceof Insured
-    // An error of a connection that stands (read-only, out of memory) has no event of its own.
+    // An error on an open connection (read-only, out of memory) causes no event, so it is reported here.
     if (redis.status === 'ready') report(isInsured, { code: 'REFUSED' })
     let used = found?.consumedPoints ?? 0
     const restMs = used > 0 ? Math.min(found!.msBeforeNext, window.customDuration * 1_000) : windowMs
     const ok = (isCounted || points === 0) && used <= limit
     if (isCounted && !ok) {
       used -= whole
-      if (restMs > GIVE_BACK_MS && !isInsured) await limiter.reward(key, whole, window)
+      if (restMs > RETURN_TIMEOUT_MS && !isInsured) await limiter.reward(key, whole, window)
     }
     return { ok, remaining: Math.max(0, Math.floor(limit) - used), resetAtMs: clock.now() + restMs }
   }
@@ -115,13 +117,13 @@ export function createRedisCounters(options: RedisCountersOptions): RedisCounter
 
     async isShared() {
       if (redis.status !== 'ready') return false
-      // One that stands still has its connection open, and without calls nobody has noticed.
-      const answer = redis.ping().then(
+      // A frozen Redis keeps its connection open. Without this request, the gateway would not notice that while there are no calls.
+      const response = redis.ping().then(
         () => true,
         () => false,
       )
       const late = wait(timeoutMs, false, { ref: false })
-      return (await Promise.race([answer, late])) && !isAway
+      return (await Promise.race([response, late])) && !isUnavailable
     },
 
     connected: () =>
@@ -138,12 +140,12 @@ export function createRedisCounters(options: RedisCountersOptions): RedisCounter
 const isCount = ({ consumedPoints, msBeforeNext }: RateLimiterRes) =>
   Number.isSafeInteger(consumedPoints) && consumedPoints >= 0 && msBeforeNext >= 0
 
-/** What the insurance counted. */
+/** A result that the fallback counted. */
 class Insured extends RateLimiterRes {}
 
 /**
- * The library's limiter for the time that Redis is away, on counters whose memory is bounded: its own keeps a timer for
- * every key, and callers make up keys. A take that was refused counts until its window ends.
+ * The library's limiter while Redis is unavailable, on counters with limited memory. The library's own limiter keeps a timer for
+ * every key, and callers can invent keys. A refused request counts until its window ends.
  */
 class Insurance extends RateLimiterMemory {
   readonly #counters: Counters
@@ -173,7 +175,7 @@ interface Window {
   readonly customDuration?: number
 }
 
-/** The code only: messages of a connection may hold the URL, and with it the password. */
+/** Returns only the code, because connection errors may contain the URL and its password. */
 function reasonOf(error: unknown): string {
   return String(
     (error as { code?: unknown } | undefined)?.code ?? (error as Error | undefined)?.name ?? 'closed',

@@ -7,20 +7,19 @@ const secretBytes = 32
 const variable = 'TOLLGATE_SECRET'
 
 export interface SecretSource {
-  /** Where the secret is kept when the environment has none; made with a random one when missing. */
+  /** The file with the secret, used if the environment has none. If the file is missing, it is created with a random secret. */
   readonly file: string
-  /** The environment, usually `process.env`. `TOLLGATE_SECRET` wins over the file. */
+  /** The environment, usually `process.env`. `TOLLGATE_SECRET` takes precedence over the file. */
   readonly env: Readonly<Record<string, string | undefined>>
 }
 
 /**
- * The server's secret, 32 bytes or more: everything sealed in the database, every API key's hash and every review token
- * hangs on it. From `TOLLGATE_SECRET` (hex, base64 or base64url), else from the file.
+ * Returns the server's secret of 32 bytes or more. Everything sealed in the database, every API key's hash and every review token
+ * depends on it. The secret comes from `TOLLGATE_SECRET` (hex, base64 or base64url), or else from the file. The file is created
+ * completely or not at all, and only its owner can read it. If several processes start at once, one of them creates the file and
+ * all get the same secret.
  *
- * The file is made whole or not at all, readable by its owner only; of several processes that start at once, one makes
- * it and all of them get the same secret.
- *
- * @throws when the secret is too short or unreadable. The message never contains it.
+ * @throws when the secret is too short or unreadable. The message never contains the secret.
  */
 export function loadSecret({ file, env }: SecretSource): Buffer {
   const fromEnv = env[variable]
@@ -46,14 +45,14 @@ function create(file: string): void {
   const unfinished = `${file}.${process.pid}.${randomBytes(4).toString('hex')}`
   try {
     write(unfinished, `${randomBytes(secretBytes).toString('hex')}\n`)
-    // A link fails when the name is taken, where a rename would replace the secret that another process just made.
+    // A link fails if the name exists. A rename would replace the secret that another process just created.
     linkSync(unfinished, file)
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
   } finally {
     rmSync(unfinished, { force: true })
   }
-  // The secret must outlive a power cut: what is sealed with it will.
+  // The secret must survive a power failure, because the data sealed with it does.
   flush(folder)
 }
 
@@ -78,6 +77,6 @@ function decode(text: string, source: string): Buffer {
   const got = trimmed === '' ? 'nothing' : bytes === undefined ? 'other characters' : `${bytes.length} bytes`
   throw new Error(
     `Expected ${source} to hold ${secretBytes} random bytes or more as hex or base64url, got ${got}. ` +
-      `Make one with: openssl rand -hex ${secretBytes}`,
+      `Create one with: openssl rand -hex ${secretBytes}`,
   )
 }

@@ -1,15 +1,15 @@
 import t from 'tap'
-import { publicUrl, startAdmin } from '../testing/startAdmin.ts'
-import { evmWallet } from '../testing/wallets.ts'
-import { clientBucket } from './rateLimits.ts'
+import { publicUrl, startAdmin } from '../../test/helpers/admin-api/startAdmin.ts'
+import { evmWallet } from '../../test/helpers/admin-api/wallets.ts'
+import { clientBucket } from './callers.ts'
 
-const minuteMs = 60_000
+const MINUTE_MS = 60_000
 
 t.test('a key has so many requests a minute, and the answers count down', async (t) => {
   const f = await startAdmin(t, { limits: { keyPerMinute: 3, keyPerHour: 100 } })
   const { key } = await f.store()
-  f.clock.nowMs += minuteMs
-  const reset = String(Math.ceil((f.clock.nowMs + minuteMs) / 1000))
+  f.clock.nowMs += MINUTE_MS
+  const reset = String(Math.ceil((f.clock.nowMs + MINUTE_MS) / 1000))
   for (const remaining of ['2', '1', '0']) {
     const { status, headers } = await f.call('GET', '/api/v1/profile', { key })
     t.equal(status, 200)
@@ -24,7 +24,7 @@ t.test('a key has so many requests a minute, and the answers count down', async 
   t.equal(refused.headers['retry-after'], '60')
   t.equal(refused.headers['x-ratelimit-remaining'], '0')
   t.equal(refused.headers['x-ratelimit-reset'], reset)
-  f.clock.nowMs += minuteMs
+  f.clock.nowMs += MINUTE_MS
   t.equal((await f.call('GET', '/api/v1/profile', { key })).status, 200)
 })
 
@@ -33,7 +33,7 @@ t.test(
   async (t) => {
     const f = await startAdmin(t, { limits: { keyPerMinute: 3, keyPerHour: 5 } })
     const { key } = await f.store()
-    f.clock.nowMs += 60 * minuteMs
+    f.clock.nowMs += 60 * MINUTE_MS
     const ask = () => f.call('GET', '/api/v1/profile', { key })
     const shown = []
     for (let i = 0; i < 6; i++) {
@@ -48,7 +48,7 @@ t.test(
       [429, '3', '0'],
       [429, '3', '0'],
     ])
-    f.clock.nowMs += minuteMs
+    f.clock.nowMs += MINUTE_MS
     t.same((await ask()).headers['x-ratelimit-limit'], '5', 'now the hour is tighter')
     t.equal((await ask()).status, 200)
     const refused = await ask()
@@ -74,8 +74,8 @@ t.test('a page of another origin uses up nothing of what its reader may ask', as
     ])
       for (let i = 0; i < 10; i++)
         t.equal((await f.call('POST', path, { headers: { ...simple, ...headers } })).status, 403)
-    const answer = await f.call('POST', path, { headers: { origin: own }, body: {} })
-    t.equal(answer.status, 400, `${path}: the reader's own first request is heard`)
+    const response = await f.call('POST', path, { headers: { origin: own }, body: {} })
+    t.equal(response.status, 400, `${path}: the reader's own first request is heard`)
   }
   for (let i = 0; i < 70; i++)
     await f.call('GET', '/api/payer', { headers: { 'sec-fetch-site': 'cross-site' } })
@@ -85,7 +85,7 @@ t.test('a page of another origin uses up nothing of what its reader may ask', as
 t.test("one key's use is not another's", async (t) => {
   const f = await startAdmin(t, { limits: { keyPerMinute: 2 } })
   const [one, two] = [await f.store(), await f.store()]
-  f.clock.nowMs += minuteMs
+  f.clock.nowMs += MINUTE_MS
   for (let i = 0; i < 3; i++) await f.call('GET', '/api/v1/profile', { key: one.key })
   t.equal((await f.call('GET', '/api/v1/profile', { key: one.key })).status, 429)
   t.equal((await f.call('GET', '/api/v1/profile', { key: two.key })).status, 200)
@@ -110,7 +110,7 @@ t.test("a new key for each minute's requests is no way past the limits", async (
   }
   t.same(statuses, [201, 201, 201, 429, 429])
   t.equal((await f.call('POST', '/api/agent/keys', { key: (await f.store()).key })).status, 201, 'each store')
-  f.clock.nowMs += 60 * minuteMs
+  f.clock.nowMs += 60 * MINUTE_MS
   t.equal((await f.call('POST', '/api/agent/keys', { key })).status, 201)
 })
 
@@ -162,10 +162,10 @@ t.test('a signed text costs the hour once, however often it is sent, and the ans
   t.same(await ask(two), [200, '2', '0'])
   for (let i = 0; i < 2; i++) t.same(await ask(three), [429, '2', '0'], 'a refused text was not paid for')
   t.same(await ask(one), [201, '2', '0'], 'those that were still are')
-  f.clock.nowMs += minuteMs
+  f.clock.nowMs += MINUTE_MS
   for (let i = 0; i < 5; i++) await ask(one)
   t.same(await ask(one), [429, '2', '0'], 'but not without end')
-  f.clock.nowMs += 60 * minuteMs
+  f.clock.nowMs += 60 * MINUTE_MS
   t.same((await ask(await signed()))[2], '1')
 })
 

@@ -1,7 +1,7 @@
 import t from 'tap'
-import { createEgress } from '../../adapters/egress/createEgress.ts'
-import { startNameServer } from '../../test/helpers/nameServer.ts'
-import { startAdmin } from '../testing/startAdmin.ts'
+import { createEgress } from '../../adapters/egress/egress.ts'
+import { startAdmin } from '../../test/helpers/admin-api/startAdmin.ts'
+import { startNameServer } from '../../test/helpers/servers/nameServer.ts'
 
 const addresses: Readonly<Record<string, string>> = {
   'public.test': '93.184.215.14',

@@ -1,66 +1,64 @@
-import { descriptionField, fromAnswers, httpUrlField, titleField } from '../schema/fields.ts'
-import type { Infer } from '../schema/infer.ts'
+import { paidForForm } from '../../core/domain/access.ts'
+import { bodyField, fromResponses, type Infer } from '../http/fields.ts'
+import { priceField } from './priceField.ts'
 
 const linkMethods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
 
-/** What prices are written in, and nothing else. */
+/** The only currency of prices. */
 export const currency = 'USDC'
 
 const backendUrl = { type: 'string', minLength: 1, maxLength: 2048 } as const
 
-/** The fields that a link is made of, with the document's sizes. `null` stands for "as if it was left out". */
+/** The fields of a link, with the sizes of the marketplace interface. `null` means the same as an absent field. */
 const properties = {
-  url: { ...backendUrl, description: "The seller's API; calls are proxied there." },
-  title: titleField,
-  description: descriptionField,
+  url: { ...backendUrl, description: "The URL of the seller's API, to which the gateway forwards calls." },
+  title: bodyField.title,
+  description: bodyField.description,
   slug: {
     type: 'string',
     pattern: '^[a-z0-9-]{3,64}$',
     'x-hint': '3 to 64 characters of a-z, 0-9 and -',
-    description: 'Last part of the address; made from the title when left out.',
+    description: "The last part of the link's address. Default: made from the title.",
   },
-  price: {
-    type: 'string',
-    pattern: '^\\d+(\\.\\d{1,18})?$',
-    maxLength: 64,
-    'x-hint': 'a decimal string such as "0.10"',
-    description: 'USDC for one call; "0", the default, is free.',
-  },
-  currency: { enum: [currency, null], description: 'What the price is in.' },
+  price: priceField,
+  currency: { enum: [currency, null], description: 'The currency of the price.' },
   linkType: {
     enum: ['api', 'standard', null],
     description:
-      'api, the default: calls go to the url. standard: there is no API; the buyer is led to the url after paying.',
+      'With api (the default), the gateway forwards calls to the url. With standard, the gateway calls no API and redirects the buyer to the url after the payment.',
   },
   isPublic: {
     type: ['boolean', 'null'],
-    description: 'Listed in the marketplace, unless the link is stealth. Default: false.',
+    description: 'Whether the marketplace lists the link. A stealth link is never listed. Default: false.',
   },
-  isStealth: { type: ['boolean', 'null'], description: 'Answers at a secret address only. Default: false.' },
+  isStealth: {
+    type: ['boolean', 'null'],
+    description: 'Whether buyers can call the link only at a secret address. Default: false.',
+  },
   isActive: {
     enum: [true, null],
-    'x-hint': 'true; DELETE /api/v1/links/:id takes a link away',
-    description: 'Of answers; a link is taken away with DELETE.',
+    'x-hint': 'true; delete a link with DELETE /api/v1/links/:id',
+    description: 'Only in responses. To delete a link, use DELETE.',
   },
   webhookUrl: {
     type: ['string', 'null'],
     maxLength: 2048,
     description:
-      "Hears of the link's sales: `purchase.confirmed`, signed by Standard Webhooks. Other kinds and more addresses: /api/v1/webhooks.",
+      'The URL to which the gateway sends `purchase.confirmed` for sales of the link, signed by Standard Webhooks. For other events and more endpoints, use /api/v1/webhooks.',
   },
-  method: { enum: [...linkMethods, null], description: 'Short for a list of one method.' },
+  method: { enum: [...linkMethods, null], description: 'Short for a list `methods` with one entry.' },
   methods: {
     type: ['array', 'null'],
     items: { type: 'string', enum: linkMethods },
     uniqueItems: true,
     maxItems: linkMethods.length,
-    description: 'Methods that callers may use; none named means all.',
+    description: 'The HTTP methods that callers may use. Default: all.',
   },
   inputSchema: {
     type: ['object', 'null'],
-    description: 'JSON Schema of the input, for agents; at most 16 kB.',
+    description: 'A JSON Schema of the input, which agents read before a call. At most 16 kB.',
   },
-  outputExample: { description: 'Any JSON that shows an answer; at most 16 kB.' },
+  outputExample: { description: 'An example of a response, as any JSON of at most 16 kB.' },
   tags: {
     type: ['array', 'null'],
     items: {
@@ -71,15 +69,33 @@ const properties = {
     uniqueItems: true,
     maxItems: 10,
   },
-  iconUrl: httpUrlField,
+  iconUrl: bodyField.httpUrl,
   responseMode: {
     enum: ['wrap', 'raw', null],
     description:
-      'wrap, the default: JSON answers become {data, _svc}. raw: as they come, the ids in headers.',
+      'With wrap (the default), JSON responses become {data, _svc}. With raw, responses are unchanged, and the purchase id is in a header.',
   },
   settle: {
     enum: ['after', 'before', null],
-    description: 'When the buyer is charged: after the answer (default), or before, as streams need.',
+    description:
+      'When the gateway charges the buyer. after (the default) means after the response of the API. before means before the call, which streams need.',
+  },
+  access: {
+    type: ['string', 'object', 'null'],
+    pattern: '^signed-in$',
+    'x-hint': 'signed-in, or an object such as {"paidFor":"24h"}',
+    additionalProperties: false,
+    required: ['paidFor'],
+    properties: {
+      paidFor: {
+        type: 'string',
+        pattern: paidForForm.source,
+        'x-hint': 'a number of minutes, hours or days, such as 30m, 24h or 7d',
+        description: 'How long a purchase gives its wallet access to the link without another payment.',
+      },
+    },
+    description:
+      'Whether wallets can call the link by a signature instead of a payment (x402 extension sign-in-with-x). With {"paidFor":"24h"}, a wallet that has paid for the link can call the link again for that time. With signed-in, the link is free for every wallet that signs in. Default: null, which means that no wallet can.',
   },
   upstreamHeaders: {
     type: ['object', 'null'],
@@ -87,10 +103,10 @@ const properties = {
     maxProperties: 20,
     writeOnly: true,
     description:
-      "Sent with every call to the seller's API, such as its own key; kept encrypted, never shown. A url of another origin needs them again, or {}.",
+      "Headers that the gateway sends with every call to the seller's API, such as an API key. The gateway stores the headers encrypted and never shows them. If the url changes to another origin, send the headers again, or {} to remove them.",
   },
-  ...fromAnswers('id', 'fullUrl', 'privateSlug', 'privateUrl', 'isPaid'),
-  ...fromAnswers('suspension', 'health', 'stats', 'webhookSecret', 'createdAt', 'updatedAt'),
+  ...fromResponses('id', 'priceMin', 'priceMax', 'fullUrl', 'privateSlug', 'privateUrl', 'isPaid'),
+  ...fromResponses('suspension', 'health', 'stats', 'priceSecret', 'webhookSecret', 'createdAt', 'updatedAt'),
 } as const
 
 export const createLinkBody = {

@@ -1,40 +1,64 @@
 import { isPaid, type Link, type LinkSuspension } from '../../core/domain/link.ts'
-import { isoTime } from '../http/envelope.ts'
-import { exactly, flag, listOf, text, textOrNull, time, uuid } from '../schema/answers.ts'
+import { exactly, field, isoTime, listOf } from '../http/responses.ts'
 import { currency } from './linkBodies.ts'
 
 const suspensionSchema = {
-  ...exactly({ since: time, reason: text(), cooldownUntil: time, permanent: flag }),
+  ...exactly({ since: field.time, reason: field.text(), cooldownUntil: field.time, permanent: field.flag }),
   type: ['object', 'null'],
-  description: 'Null while calls are served.',
+  description: 'Null unless the link is suspended.',
 }
 
-/** A link as its seller sees it. Upstream headers are never among it. */
+/** The price as the seller has set it. */
+export const priceView = {
+  type: ['string', 'object'],
+  additionalProperties: true,
+  description: 'The price in USDC. If the price depends on the request, the object that the seller has sent.',
+}
+
+/** Which wallets can call the link by a signature. */
+export const accessView = {
+  type: ['string', 'object', 'null'],
+  additionalProperties: false,
+  properties: { paidFor: field.text() },
+  description: 'signed-in, or {"paidFor":"24h"}. Null if no wallet can call the link by a signature.',
+}
+
+/** Fields of a link whose price depends on the request. */
+export const priceRangeFields = {
+  priceMin: field.text('The lowest price in USDC. Only if the price depends on the request.'),
+  priceMax: field.text('The highest price in USDC. Only if the price depends on the request.'),
+}
+
+export const rangeOf = ({ price, priceMax }: Pick<Link, 'price' | 'priceMax'>) =>
+  priceMax === null ? {} : { priceMin: price, priceMax }
+
+/** A link as its seller sees it. It never has its upstream headers. */
 export const linkFields = {
-  id: uuid,
-  url: text(),
-  title: text(),
-  description: text(),
-  slug: text(),
-  price: text('USDC.'),
+  id: field.uuid,
+  url: field.text(),
+  title: field.text(),
+  description: field.text(),
+  slug: field.text(),
+  price: priceView,
   currency: { const: currency },
-  isPaid: flag,
-  isPublic: flag,
-  isActive: flag,
+  isPaid: field.flag,
+  isPublic: field.flag,
+  isActive: field.flag,
   linkType: { enum: ['api', 'standard'] },
-  isStealth: flag,
-  privateSlug: textOrNull('Of stealth links.'),
-  webhookUrl: textOrNull(),
-  methods: listOf(text()),
+  isStealth: field.flag,
+  privateSlug: field.textOrNull('Null unless the link is stealth.'),
+  webhookUrl: field.textOrNull(),
+  methods: listOf(field.text()),
   inputSchema: { type: ['object', 'null'] },
   outputExample: {},
-  tags: listOf(text()),
-  iconUrl: textOrNull(),
+  tags: listOf(field.text()),
+  iconUrl: field.textOrNull(),
   responseMode: { enum: ['wrap', 'raw'] },
   settle: { enum: ['after', 'before'] },
+  access: accessView,
   suspension: suspensionSchema,
-  createdAt: time,
-  updatedAt: time,
+  createdAt: field.time,
+  updatedAt: field.time,
 }
 
 export const toLinkView = (link: Link) => ({
@@ -43,7 +67,8 @@ export const toLinkView = (link: Link) => ({
   title: link.title,
   description: link.description,
   slug: link.slug,
-  price: link.price,
+  price: link.pricing ?? link.price,
+  ...rangeOf(link),
   currency,
   isPaid: isPaid(link),
   isPublic: link.isPublic,
@@ -59,6 +84,7 @@ export const toLinkView = (link: Link) => ({
   iconUrl: link.iconUrl,
   responseMode: link.responseMode,
   settle: link.settle,
+  access: link.access,
   suspension: toSuspensionView(link.suspension),
   createdAt: isoTime(link.createdAtMs),
   updatedAt: isoTime(link.updatedAtMs),
@@ -72,53 +98,12 @@ const toSuspensionView = (suspension: LinkSuspension | null) =>
     permanent: suspension.permanent,
   }
 
-const created = exactly({
-  id: uuid,
-  slug: text(),
-  fullUrl: text('The address that callers use.'),
-  privateSlug: textOrNull('Of stealth links.'),
-  privateUrl: textOrNull('Of stealth links: the only address that answers.'),
-  price: text(),
-  currency: { const: currency },
-  linkType: { enum: ['api', 'standard'] },
-  createdAt: time,
-})
-
-/** Of the answer that a link's `webhookUrl` begins with, and of no other. */
-export const webhookSecretSchema = text(
-  '`whsec_…`, shown once: what is sent to the `webhookUrl` is signed with it. Left out when there is none, or it was shown before.',
+/** Part of the response only if the request sets `price.url`. */
+export const priceSecretSchema = field.text(
+  'The secret that signs the requests to `price.url`, `whsec_…`. Omitted unless the request sets `price.url`.',
 )
 
-/** What creating a link answers (marketplace interface, section 2). */
-export const createdLinkSchema = {
-  ...created,
-  properties: {
-    ...created.properties,
-    warnings: listOf(
-      text('Why some buyers can not pay yet, and what to do. Left out when there is nothing to say.'),
-    ),
-    webhookSecret: webhookSecretSchema,
-  },
-}
-
-export function toCreatedLink(
-  link: Link,
-  publicUrl: string,
-  username: string,
-  { warnings, webhookSecret }: { readonly warnings: readonly string[]; readonly webhookSecret?: string },
-) {
-  const at = (slug: string) => `${publicUrl}/api/link/${username}/${slug}`
-  return {
-    id: link.id,
-    slug: link.slug,
-    fullUrl: at(link.privateSlug ?? link.slug),
-    privateSlug: link.privateSlug,
-    privateUrl: link.privateSlug === null ? null : at(link.privateSlug),
-    price: link.price,
-    currency,
-    linkType: link.linkType,
-    createdAt: isoTime(link.createdAtMs),
-    ...(warnings.length > 0 && { warnings }),
-    ...(webhookSecret !== undefined && { webhookSecret }),
-  }
-}
+/** Part of the response only if the request sets a link's first `webhookUrl`. */
+export const webhookSecretSchema = field.text(
+  'The secret that signs deliveries to the `webhookUrl`, `whsec_…`. Only the first response after a new `webhookUrl` contains the secret.',
+)

@@ -1,9 +1,9 @@
 import type { ServerResponse } from 'node:http'
 import t from 'tap'
 import { isTollgateError } from '../../core/errors/error.ts'
-import { publicUrl, startAdmin } from '../testing/startAdmin.ts'
-import { evmWallet, solanaWallet } from '../testing/wallets.ts'
-import { openUpstreamHeaders } from './upstreamHeaders.ts'
+import { publicUrl, startAdmin } from '../../test/helpers/admin-api/startAdmin.ts'
+import { evmWallet, solanaWallet } from '../../test/helpers/admin-api/wallets.ts'
+import { openUpstreamHeaders } from './linkFields.ts'
 
 const unknownId = '00000000-0000-4000-8000-000000000000'
 const linkKeys = [
@@ -28,6 +28,7 @@ const linkKeys = [
   'iconUrl',
   'responseMode',
   'settle',
+  'access',
   'suspension',
   'createdAt',
   'updatedAt',
@@ -79,6 +80,7 @@ t.test('a link is read, listed and changed with exactly its fields', async (t) =
     iconUrl: 'https://img.example/i.png',
     responseMode: 'raw',
     settle: 'before',
+    access: { paidFor: '24h' },
   }
   const created = await f.call('POST', '/api/v1/links', {
     key,
@@ -146,7 +148,7 @@ t.test('a link is read, listed and changed with exactly its fields', async (t) =
   t.equal((await f.db.links.find(id))!.upstreamHeadersSealed, null)
 })
 
-t.test('an address that can not be meant is refused, with advice that can be followed', async (t) => {
+t.test('an address that cannot be meant is refused, with advice that can be followed', async (t) => {
   const f = await startAdmin(t)
   const { key } = await f.store()
   const url = await f.seller()
@@ -270,7 +272,11 @@ t.test('prices are decimal strings, kept as they are when USDC can express them'
   }
   const fine = await create('0.0000001')
   t.same(fine.body.error.details, [
-    { path: 'price', code: 'too_many_decimals', message: 'USDC has 6 decimals; this price has 7.' },
+    {
+      path: 'price',
+      code: 'too_many_decimals',
+      message: 'Expected at most 6 decimals, as USDC has, but this price has 7.',
+    },
   ])
   t.equal((await create('1000000000000')).body.error.details[0].code, 'range')
 })
@@ -280,11 +286,11 @@ t.test('what is wrong with a link is named field by field, with the near miss', 
   const { key } = await f.store()
   const url = await f.seller()
   const detail = async (body: object) => {
-    const answer = await f.call('POST', '/api/v1/links', { key, body: { url, title: 'T', ...body } })
-    t.equal(answer.status, 400, JSON.stringify(body).slice(0, 80))
-    t.equal(answer.body.error.code, 'VALIDATION_ERROR')
-    t.ok(answer.body.error.message.length > 0 && answer.body.error.message.length < 500)
-    return answer.body.error.details[0] as { path: string; code: string; message: string }
+    const response = await f.call('POST', '/api/v1/links', { key, body: { url, title: 'T', ...body } })
+    t.equal(response.status, 400, JSON.stringify(body).slice(0, 80))
+    t.equal(response.body.error.code, 'VALIDATION_ERROR')
+    t.ok(response.body.error.message.length > 0 && response.body.error.message.length < 500)
+    return response.body.error.details[0] as { path: string; code: string; message: string }
   }
   t.match(await detail({ prise: '1' }), { path: 'prise', code: 'unknown_field', message: /"price"/ })
   t.match(await detail({ responseMode: 'warp' }), {
@@ -361,30 +367,30 @@ t.test(
 t.test("a paid link is saved once its API answers, asked with the link's own headers", async (t) => {
   const f = await startAdmin(t)
   const { key } = await f.store()
-  const asked: (string | undefined)[] = []
-  let answerStatus = 200
+  const requests: (string | undefined)[] = []
+  let responseStatus = 200
   const url = await f.seller((request, response) => {
-    asked.push(request.headers['x-token'] as string | undefined)
-    response.writeHead(answerStatus).end()
+    requests.push(request.headers['x-token'] as string | undefined)
+    response.writeHead(responseStatus).end()
   })
   const body = { url, title: 'Paid', price: '1', upstreamHeaders: { 'x-token': 'mine' } }
   const create = () =>
-    f.call('POST', '/api/v1/links', { key, body: { ...body, description: String(answerStatus) } })
-  for (answerStatus of [200, 302, 401, 402, 404, 405]) {
-    t.equal((await create()).status, 201, String(answerStatus))
+    f.call('POST', '/api/v1/links', { key, body: { ...body, description: String(responseStatus) } })
+  for (responseStatus of [200, 302, 401, 402, 404, 405]) {
+    t.equal((await create()).status, 201, String(responseStatus))
   }
-  t.ok(asked.length === 6 && asked.every((token) => token === 'mine'))
-  for (answerStatus of [500, 503]) {
+  t.ok(requests.length === 6 && requests.every((token) => token === 'mine'))
+  for (responseStatus of [500, 503]) {
     const refused = await create()
     t.equal(refused.status, 422)
     t.equal(refused.body.error.code, 'API_NOT_RESPONDING')
-    t.match(refused.body.error.message, new RegExp(`status ${answerStatus}`))
+    t.match(refused.body.error.message, new RegExp(`status ${responseStatus}`))
   }
   t.equal((await f.call('GET', '/api/v1/links', { key })).body.data.links.length, 6)
 
-  asked.length = 0
+  requests.length = 0
   t.equal((await f.call('POST', '/api/v1/links', { key, body: { ...body, price: '0' } })).status, 201)
-  t.same(asked, [], 'a free link is not asked')
+  t.same(requests, [], 'a free link is not asked')
 })
 
 t.test(
@@ -392,23 +398,23 @@ t.test(
   async (t) => {
     const f = await startAdmin(t)
     const { key } = await f.store()
-    let asked = 0
-    let answerStatus = 200
+    let requestCount = 0
+    let responseStatus = 200
     const url = await f.seller((_request, response) => {
-      asked++
-      response.writeHead(answerStatus).end()
+      requestCount++
+      response.writeHead(responseStatus).end()
     })
     const { id } = (await f.call('POST', '/api/v1/links', { key, body: { url, title: 'Paid', price: '1' } }))
       .body.data
     const patch = (body: object) => f.call('PATCH', `/api/v1/links/${id}`, { key, body })
-    t.equal(asked, 1)
+    t.equal(requestCount, 1)
     await patch({ title: 'Other', isPublic: true, description: 'x', price: '1', url })
-    t.equal(asked, 1)
+    t.equal(requestCount, 1)
     await patch({ price: '2' })
-    t.equal(asked, 2)
+    t.equal(requestCount, 2)
     await patch({ url: `${url}?v=2` })
-    t.equal(asked, 3)
-    answerStatus = 500
+    t.equal(requestCount, 3)
+    responseStatus = 500
     const before = (await f.call('GET', `/api/v1/links/${id}`, { key })).body
     const failed = await patch({ price: '3', title: 'Never' })
     t.equal(failed.status, 422)
@@ -423,7 +429,7 @@ t.test('a backend that never answers costs less than ten seconds', async (t) => 
   const url = await f.seller(() => {})
   const refused = await f.call('POST', '/api/v1/links', { key, body: { url, title: 'Paid', price: '1' } })
   t.equal(refused.status, 422)
-  t.match(refused.body.error.message, /No answer within 0.1 s/)
+  t.match(refused.body.error.message, /No response within 0.1 s/)
 })
 
 t.test('a paid link needs a wallet on a network that can be paid on', async (t) => {
@@ -447,15 +453,15 @@ t.test('a paid link needs a wallet on a network that can be paid on', async (t) 
 t.test('what changes during the health check of another change is not undone by it', async (t) => {
   const f = await startAdmin(t)
   const { key, username } = await f.store()
-  let asked = Promise.withResolvers<ServerResponse>()
-  const slow = await f.seller((_request, response) => asked.resolve(response))
+  let requested = Promise.withResolvers<ServerResponse>()
+  const slow = await f.seller((_request, response) => requested.resolve(response))
   const url = await f.seller()
   const body = { url, title: 'Weather', isPublic: true, slug: 'weather' }
   const { id } = (await f.call('POST', '/api/v1/links', { key, body })).body.data
   const change = (more: object) => f.call('PATCH', `/api/v1/links/${id}`, { key, body: more })
 
   const priced = change({ url: slow, price: '1' })
-  const probe = await asked.promise
+  const probe = await requested.promise
   const hidden = await change({ isStealth: true, description: 'Secret' })
   t.equal(hidden.status, 200)
   probe.end('{}')
@@ -467,9 +473,9 @@ t.test('what changes during the health check of another change is not undone by 
   t.equal(await f.db.links.served(username, 'weather'), undefined)
   t.match(await f.db.links.served(username, privateSlug), { price: '1' })
 
-  asked = Promise.withResolvers()
+  requested = Promise.withResolvers()
   const late = change({ price: '2' })
-  const second = await asked.promise
+  const second = await requested.promise
   t.equal((await f.call('DELETE', `/api/v1/links/${id}`, { key })).status, 200)
   second.end('{}')
   t.equal((await late).body.error.code, 'LINK_NOT_FOUND')
@@ -506,8 +512,8 @@ t.test('links are listed page by page, and who asks without a word has the docum
   const product = { url: 'https://shop.example/', title: 'Link of a product', linkType: 'standard' }
   await f.call('POST', '/api/v1/links', { key, body: product })
   const list = (query: string) => f.call('GET', `/api/v1/links${query}`, { key })
-  const titles = (answer: Awaited<ReturnType<typeof list>>) =>
-    answer.body.data.links.map(({ title }: { title: string }) => title)
+  const titles = (response: Awaited<ReturnType<typeof list>>) =>
+    response.body.data.links.map(({ title }: { title: string }) => title)
 
   const plain = await list('')
   t.same(Object.keys(plain.body.data), ['links'])
@@ -565,17 +571,17 @@ t.test("another store's link is as unknown as one that never was, and so is no i
     ['GET', '/health'],
   ] as const
   for (const [method, rest] of routes) {
-    const answers = []
+    const responses = []
     for (const linkId of [id, unknownId, 'abc', '1', '%F0%9F%A6%86', 'x'.repeat(300)]) {
-      const answer = await f.call(method, `/api/v1/links/${linkId}${rest}`, {
+      const response = await f.call(method, `/api/v1/links/${linkId}${rest}`, {
         key: mine.key,
         ...(method === 'PATCH' && { body: { title: 'Mine' } }),
       })
-      t.equal(answer.status, 404, `${method} ${linkId.slice(0, 40)}${rest}`)
-      t.equal(answer.body.error.code, 'LINK_NOT_FOUND')
-      answers.push({ ...answer.body.error, requestId: '', message: '' })
+      t.equal(response.status, 404, `${method} ${linkId.slice(0, 40)}${rest}`)
+      t.equal(response.body.error.code, 'LINK_NOT_FOUND')
+      responses.push({ ...response.body.error, requestId: '', message: '' })
     }
-    t.equal(new Set(answers.map((a) => JSON.stringify(a))).size, 1)
+    t.equal(new Set(responses.map((a) => JSON.stringify(a))).size, 1)
   }
   t.equal((await f.db.links.find(id))!.title, 'Theirs')
   t.ok((await f.db.links.find(id))!.isActive)

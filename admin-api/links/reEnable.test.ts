@@ -1,8 +1,8 @@
 import t, { type Test } from 'tap'
 import { suspensionAfter } from '../../core/domain/suspension.ts'
-import { startAdmin } from '../testing/startAdmin.ts'
+import { startAdmin } from '../../test/helpers/admin-api/startAdmin.ts'
 
-const minuteMs = 60_000
+const MINUTE_MS = 60_000
 
 async function suspended(t: Test, earlier: number, statuses: number[]) {
   const f = await startAdmin(t)
@@ -14,12 +14,12 @@ async function suspended(t: Test, earlier: number, statuses: number[]) {
   const { id } = (await f.call('POST', '/api/v1/links', { key, body: { url, title: 'Sick' } })).body.data
   await f.db.links.setSuspension(id, suspensionAfter(earlier, 'It failed.', f.clock.nowMs), f.clock.nowMs)
   const reEnable = (headers = {}) => f.call('POST', `/api/v1/links/${id}/re-enable`, { key, headers })
-  return { f, key, username, id, asked, reEnable }
+  return { f, key, username, id, requests: asked, reEnable }
 }
 
 t.test('during the cooldown the answer says until when, beside the error', async (t) => {
-  const { f, reEnable, asked } = await suspended(t, 0, [])
-  f.clock.nowMs += 15 * minuteMs - 1
+  const { f, reEnable, requests } = await suspended(t, 0, [])
+  f.clock.nowMs += 15 * MINUTE_MS - 1
   const { status, body, headers } = await reEnable({ 'content-type': 'application/json' })
   t.equal(status, 409)
   t.same(Object.keys(body).sort(), ['cooldown_until', 'error', 'success'])
@@ -28,12 +28,12 @@ t.test('during the cooldown the answer says until when, beside the error', async
   t.equal(body.cooldown_until, new Date(f.clock.nowMs + 1).toISOString())
   t.equal(body.error.retryable, true)
   t.equal(headers['retry-after'], '1')
-  t.equal(asked.count, 0)
+  t.equal(requests.count, 0)
 })
 
 t.test('a permanent suspension says so, beside the error, and is not to be tried again', async (t) => {
   const { f, reEnable } = await suspended(t, 4, [])
-  f.clock.nowMs += 365 * 24 * 60 * minuteMs
+  f.clock.nowMs += 365 * 24 * 60 * MINUTE_MS
   const { status, body } = await reEnable()
   t.equal(status, 409)
   t.same(Object.keys(body).sort(), ['error', 'permanent', 'success'])
@@ -43,13 +43,13 @@ t.test('a permanent suspension says so, beside the error, and is not to be tried
 })
 
 t.test('after the cooldown two good health checks lift it, and everybody is told', async (t) => {
-  const { f, id, key, username, reEnable, asked } = await suspended(t, 0, [200, 402])
-  f.clock.nowMs += 15 * minuteMs
+  const { f, id, key, username, reEnable, requests } = await suspended(t, 0, [200, 402])
+  f.clock.nowMs += 15 * MINUTE_MS
   const { status, body } = await reEnable()
   t.equal(status, 200)
   t.same(Object.keys(body).sort(), ['message', 'success'])
   t.equal(body.success, true)
-  t.equal(asked.count, 2)
+  t.equal(requests.count, 2)
   t.equal((await f.db.links.find(id))!.suspension, null)
   t.same(f.changes.at(-1), { kind: 'link', username, slug: 'sick' })
   const health = await f.call('GET', `/api/v1/links/${id}/health`, { key })
@@ -60,12 +60,12 @@ t.test('after the cooldown two good health checks lift it, and everybody is told
   ])
   t.equal(health.body.data.status, 'healthy')
   t.equal((await reEnable()).status, 200, 'repeating it does no harm')
-  t.equal(asked.count, 2)
+  t.equal(requests.count, 2)
 })
 
 t.test('one bad health check of the two leaves it suspended', async (t) => {
   const { f, id, key, reEnable } = await suspended(t, 0, [200, 503])
-  f.clock.nowMs += 15 * minuteMs
+  f.clock.nowMs += 15 * MINUTE_MS
   const { status, body } = await reEnable()
   t.equal(status, 422)
   t.equal(body.error.code, 'API_NOT_RESPONDING')

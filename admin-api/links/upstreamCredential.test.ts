@@ -1,10 +1,11 @@
-import t, { type Test } from 'tap'
-import { startAdmin } from '../testing/startAdmin.ts'
-import { openUpstreamHeaders } from './upstreamHeaders.ts'
+import type { Test } from 'tap'
+import t from 'tap'
+import { startAdmin } from '../../test/helpers/admin-api/startAdmin.ts'
+import { openUpstreamHeaders } from './linkFields.ts'
 
 const secret = 'Bearer of-the-old-api'
 
-/** A paid link with a credential for its API, and another host that writes down what it is sent. */
+/** A paid link with a credential for its API, and another host that records what it receives. */
 async function setUp(t: Test) {
   const f = await startAdmin(t)
   const { key } = await f.store()
@@ -96,8 +97,8 @@ t.test('an import that moves the API to another host takes no credential along',
   })
   const send = async (more: object) => {
     const body = { document, price: '0.01', ...more }
-    const answer = await f.call('POST', '/api/v1/links/import', { key, body })
-    return answer.body.data.operations[0]
+    const response = await f.call('POST', '/api/v1/links/import', { key, body })
+    return response.body.data.operations[0]
   }
   const upstreamHeaders = { authorization: secret }
   const made = await send({ server: old, upstreamHeaders })

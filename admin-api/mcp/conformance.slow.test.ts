@@ -1,6 +1,6 @@
 import t from 'tap'
+import { startAdmin } from '../../test/helpers/admin-api/startAdmin.ts'
 import { passesConformance } from '../../test/helpers/conformance.ts'
-import { startAdmin } from '../testing/startAdmin.ts'
 
 t.test('the marketplace passes the conformance suite of the protocol', async (t) => {
   const f = await startAdmin(t)

@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
+import { startAdmin } from '../../test/helpers/admin-api/startAdmin.ts'
 import { startGateway } from '../../test/helpers/gateway.ts'
 import { startSeller } from '../../test/helpers/sellers.ts'
-import { startAdmin } from '../testing/startAdmin.ts'
 
 const names = [
   ...['search_links', 'get_link', 'call_link', 'submit_review', 'create_store', 'create_link', 'update_link'],
@@ -49,7 +49,7 @@ const fields = [
     'apiKey',
   ],
 ]
-/** Of calls that would pass, so that each wrong argument is reached. */
+/** Arguments of calls that would succeed, so that each wrong argument is reached. */
 const right = {
   link: 'demo/it',
   ...{
@@ -110,7 +110,7 @@ t.test('no arguments whatever are answered with anything but a result', async (t
         if (status === 400) return /"jsonrpc":"2.0"/.test(text)
         const data = text.split('\n').findLast((line) => line.startsWith('data: '))
         const { result, error } = JSON.parse(data!.slice(6))
-        // The protocol's own reader refuses a progress token that is none; whatever it lets pass is a result.
+        // The protocol's own reader refuses a progress token that is none; any it lets pass is a result.
         return error !== undefined ? error.code < 0 : Array.isArray(result.content)
       },
     ),

@@ -1,24 +1,24 @@
 import type { RequestId } from '@modelcontextprotocol/sdk/types.js'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { isTollgateError, TollgateError } from '../../core/errors/error.ts'
-import { isLoopback } from '../../core/http/isLoopback.ts'
+import { isLoopback } from '../../core/http/caller.ts'
 import { isObject } from '../../core/x402/strictJson.ts'
 import type { Api } from '../deps.ts'
-import { toTollgateError } from '../errors.ts'
-import { minuteMs, refuse, takeForClient } from '../http/rateLimits.ts'
+import { MINUTE_MS, refuse, takeForClient } from '../http/callers.ts'
+import { toTollgateError } from '../http/errors.ts'
+import type { CallsUnderWay } from './mcpServer.ts'
 import type { ApiDocument } from './operation.ts'
-import type { CallsUnderWay } from './serveMcp.ts'
-import type { RouteAnswer, RouteRequest, ToolContext } from './tool.ts'
+import type { RouteRequest, RouteResponse, ToolContext } from './tool.ts'
 
-/** Batches are of version 2025-03-26 only, and nobody sends long ones. */
+/** Maximum number of messages of a batch. Only version 2025-03-26 has batches, and clients send short ones. */
 const MAX_MESSAGES = 20
-/** JSON-RPC 2.0, section 5.1. */
+/** The code for an invalid request (JSON-RPC 2.0, section 5.1). */
 const INVALID_REQUEST = -32_600
 
 /**
- * `/mcp`: the Model Context Protocol over streamable HTTP, for everybody. Nothing is kept between requests but the calls that
- * are under way: a session is only a name, by which a client takes back a call that it made. There is no stream of the
- * server's own and nothing to end, so that GET and DELETE are 405.
+ * `/mcp` is the Model Context Protocol over streamable HTTP, for every client. The server's only state between requests is the
+ * calls in progress. An MCP session is only a name by which a client can cancel its own calls. The server opens no stream and has
+ * no session to end, so GET and DELETE get a 405.
  *
  * @see https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#streamable-http
  */
@@ -32,7 +32,7 @@ export async function mcpRoutes(app: FastifyInstance, api: Api): Promise<void> {
     scope.post('/mcp', { schema: { hide: true }, onRequest }, async (request, reply) => {
       const messages = readMessages(request.body)
       const { mcpPerMinute } = api.limits
-      const taken = await takeForClient(api, request, 'mcp', mcpPerMinute, minuteMs, messages.length)
+      const taken = await takeForClient(api, request, 'mcp', mcpPerMinute, MINUTE_MS, messages.length)
       if (!taken.ok) refuse(api, reply, taken, mcpPerMinute)
       loading ??= load(app, api)
       const { toolbox, callKey, serveMcp } = await loading
@@ -40,7 +40,10 @@ export async function mcpRoutes(app: FastifyInstance, api: Api): Promise<void> {
       for (const id of messages.flatMap(cancelledBy))
         if (session !== undefined) underWay.get(callKey(session, id))?.()
       await serveMcp(request, reply, {
-        ...{ api, toolbox, underWay, session },
+        api,
+        toolbox,
+        underWay,
+        session,
         context: contextOf(app, api, request),
         ids: messages.flatMap(idOf),
         begins: messages.some(({ method }) => method === 'initialize'),
@@ -49,10 +52,9 @@ export async function mcpRoutes(app: FastifyInstance, api: Api): Promise<void> {
   })
 }
 
-/** What answers, with the first request: until then no start waits for the SDK, and no memory is held for it (bench/start.ts). */
+/** Loads the MCP server at the first request, so that it costs no start time and no memory before that (bench/start.ts). */
 async function load(app: FastifyInstance, api: Api) {
-  const [{ callKey, serveMcp }, { createToolbox }, { createTools }] = await Promise.all([
-    import('./serveMcp.ts'),
+  const [{ callKey, createToolbox, serveMcp }, { createTools }] = await Promise.all([
     import('./mcpServer.ts'),
     import('./toolTable.ts'),
   ])
@@ -61,7 +63,7 @@ async function load(app: FastifyInstance, api: Api) {
 
 type Message = Readonly<Record<string, unknown>>
 
-/** What the SDK would take for something else, or answer to the wrong one. @throws `VALIDATION_ERROR` */
+/** Refuses messages that the SDK would misread, or to which it would respond with a wrong id. @throws `VALIDATION_ERROR` */
 function readMessages(body: unknown): readonly Message[] {
   const messages = [body].flat()
   const ids = messages.flatMap((message) => (isObject(message) ? idOf(message) : []))
@@ -88,7 +90,9 @@ function sessionOf({ headers }: FastifyRequest): string | undefined {
   return typeof session === 'string' && /^[\x21-\x7e]{1,128}$/.test(session) ? session : undefined
 }
 
-/** Tools ask the routes themselves, in this process and without a connection: by their limits, their schemas, as the caller. */
+/**
+ * The context of tool calls. A tool calls the routes within this process, as the caller and with the routes' limits and schemas.
+ */
 function contextOf(
   app: FastifyInstance,
   api: Api,
@@ -98,8 +102,8 @@ function contextOf(
   return {
     requestId: request.id,
     clientIp: request.ip,
-    async ask({ method, url, headers, body }: RouteRequest): Promise<RouteAnswer> {
-      const answer = await app.inject({
+    async callRoute({ method, url, headers, body }: RouteRequest): Promise<RouteResponse> {
+      const response = await app.inject({
         method: method as 'GET',
         url,
         remoteAddress: request.ip,
@@ -111,29 +115,32 @@ function contextOf(
         },
         ...(body !== undefined && { payload: JSON.stringify(body) }),
       })
-      return { status: answer.statusCode, headers: answer.headers, body: answer.json() }
+      return { status: response.statusCode, headers: response.headers, body: response.json() }
     },
     async take(name, limit, windowMs) {
       const taken = await takeForClient(api, request, name, limit, windowMs)
       if (taken.ok) return
       const retryAfterSeconds = Math.max(1, Math.ceil((taken.resetAtMs - api.clock.now()) / 1000))
-      const message = `Too many requests: ${limit} are allowed. Try again in ${retryAfterSeconds} s.`
+      const message = `Too many requests: the limit is ${limit}. Try again in ${retryAfterSeconds} s.`
       throw new TollgateError('RATE_LIMIT_EXCEEDED', message, { retryAfterSeconds })
     },
   }
 }
 
 /**
- * A page must not reach, by a name of its own for this address, a service that its reader's machine can reach and it can not
- * (MCP, transports, "Security warning"). Clients that are no pages send no Origin.
+ * Refuses requests from pages of other origins. Otherwise a page could point its own name at this address and so reach a service on
+ * its visitor's machine (DNS rebinding; MCP, transports, "Security warning"). Clients that are not pages send no Origin.
  */
 function refuseOtherOrigins({ publicUrl }: Api, origin: string | undefined): void {
   if (origin === undefined || origin === new URL(publicUrl).origin) return
   if (URL.canParse(origin) && isLoopback(new URL(origin).hostname)) return
-  throw new TollgateError('FORBIDDEN', 'Expected a request that comes from no page of another origin.')
+  throw new TollgateError(
+    'FORBIDDEN',
+    'Expected a request without an Origin or from a page of this service, but this request came from a page of another origin.',
+  )
 }
 
-/** JSON-RPC 2.0, section 5.1; -32000 as the protocol's own SDK uses it. `data` is the error of this API. */
+/** Sends an error by JSON-RPC 2.0, section 5.1, with code -32000 like the protocol's SDK. `data` is the error of this API. */
 function sendRpcError(thrown: unknown, request: FastifyRequest, reply: FastifyReply, api: Api): FastifyReply {
   const { status, code, message, retryable, retryAfterSeconds } = toTollgateError(thrown)
   if (status >= 500) api.log.error({ err: thrown, requestId: request.id }, 'an MCP request failed')

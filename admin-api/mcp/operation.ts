@@ -1,7 +1,9 @@
-import { validationError } from '../schema/validationError.ts'
+import { validationError } from '../http/validation.ts'
 import type { Arguments, ArgumentsSchema, RouteRequest, Schema } from './tool.ts'
 
-/** What is read of the OpenAPI document, which is made of the routes themselves: tools can't drift from them. */
+/**
+ * The parts of the OpenAPI document that tools use. The document is generated from the routes, so tools cannot differ from them.
+ */
 export interface ApiDocument {
   readonly paths?: Readonly<Record<string, Readonly<Record<string, unknown>>>>
 }
@@ -23,19 +25,19 @@ interface Documented {
   readonly security: readonly object[]
 }
 
-/** A route, as a tool sees it. */
+/** A route, with the data that a tool needs. */
 export interface Operation {
   readonly input: ArgumentsSchema
-  /** Of its good answers, without the envelope. */
+  /** The schema of the route's successful responses, without the envelope. */
   readonly output: Schema
   readonly needsKey: boolean
-  /** The request that these arguments make. @throws `VALIDATION_ERROR` for what would lead to another route */
+  /** Creates the request with these arguments. @throws `VALIDATION_ERROR` for arguments that would lead to another route */
   requestOf(input: Arguments): RouteRequest
 }
 
 const json = 'application/json'
 
-/** @returns undefined when the API has no such route */
+/** @returns undefined if the API has no such route */
 export function readOperation(
   { paths = {} }: ApiDocument,
   method: 'GET' | 'POST' | 'PATCH',
@@ -84,17 +86,20 @@ export function readOperation(
   }
 }
 
-/** A value as one segment of a path. Readers of URLs resolve dots (RFC 3986, 5.2.4) before a route is found. */
+/**
+ * A value as one segment of a path. Refuses `.` and `..`, because URL parsers resolve them before a route is matched (RFC 3986,
+ * 5.2.4).
+ */
 function segmentOf(name: string, value: string): string {
   if (!/^\.{0,2}$|[/\\]/.test(value)) return encodeURIComponent(value)
-  const message = 'Expected an id as this service gave it; it has no slash, and is not empty, "." or "..".'
+  const message = 'Expected an id from this service, which has no slash and is not empty, "." or "..".'
   throw validationError([{ path: name, code: 'format', message }])
 }
 
-/** `Idempotency-Key` is the argument `idempotencyKey`. */
+/** The argument's name. For example, `Idempotency-Key` is the argument `idempotencyKey`. */
 const argumentOf = ({ name, in: place }: Parameter): string =>
   place === 'header'
-    ? name.toLowerCase().replace(/-(\w)/g, (_, letter: string) => letter.toUpperCase())
+    ? name.toLowerCase().replace(/-(\w)/g, (_, message: string) => message.toUpperCase())
     : name
 
 const withWords = ({ schema = {}, description }: Parameter): Schema => ({

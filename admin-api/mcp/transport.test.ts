@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
+import { connectMcp } from '../../test/helpers/admin-api/mcp/connectMcp.ts'
+import { startAdmin } from '../../test/helpers/admin-api/startAdmin.ts'
 import { until } from '../../test/helpers/rawHttp.ts'
-import { startAdmin } from '../testing/startAdmin.ts'
-import { connectMcp } from './testing/connectMcp.ts'
 
 const rpc = (method: string, params: object = {}, id: unknown = 1) => ({ jsonrpc: '2.0', id, method, params })
 const initialize = (protocolVersion: string) =>
@@ -71,9 +71,9 @@ t.test('nothing has to be remembered between two requests', async (t) => {
 t.test('what is no message is refused in the protocol’s own form', async (t) => {
   const { send, f } = await start(t).then((f) => ({ ...f, f }))
   const refused = async (body: unknown, status: number, more = {}, method = 'POST') => {
-    const answer = await send(body, more, method)
-    t.equal(answer.status, status, JSON.stringify(body)?.slice(0, 60))
-    return answer
+    const response = await send(body, more, method)
+    t.equal(response.status, status, JSON.stringify(body)?.slice(0, 60))
+    return response
   }
   const bad = [
     null,

@@ -1,9 +1,9 @@
 import t, { type Test } from 'tap'
 import { TollgateError } from '../../core/errors/error.ts'
 import type { CallCounts, ProcessCalls } from '../../core/ports/callCounts.ts'
+import { callAsOperator, startWithOperator } from '../../test/helpers/admin-api/operator.ts'
+import { readEvents } from '../../test/helpers/admin-api/readEvents.ts'
 import { until } from '../../test/helpers/rawHttp.ts'
-import { callAsOperator, startWithOperator } from '../testing/operator.ts'
-import { readEvents } from '../testing/readEvents.ts'
 import { createLiveCalls, type LiveCalls } from './liveCalls.ts'
 
 const none: CallCounts = {
@@ -13,14 +13,14 @@ const none: CallCounts = {
 
 /** A service whose processes count what a test says. */
 async function service(t: Test) {
-  const fleet = { looks: 0, processes: [] as ProcessCalls[] }
+  const fleet = { polls: 0, processes: [] as ProcessCalls[] }
   const count = (process: string, more: Partial<CallCounts>, underWay = 0): ProcessCalls => ({
     process,
     calls: { ...none, ...more, underWay },
   })
   const f = await startWithOperator(t, {
     async callCounts() {
-      fleet.looks++
+      fleet.polls++
       return fleet.processes
     },
   })
@@ -39,27 +39,27 @@ t.test('what all processes count is told together, each second, until the operat
   t.equal(response.status, 200)
   t.match(response.headers.get('content-type'), /^text\/event-stream/)
   t.match(response.headers.get('cache-control'), /no-store.*no-transform/)
-  const told: LiveCalls[] = []
+  const reportedRows: LiveCalls[] = []
   let last = ''
   for await (const { event, data } of readEvents<LiveCalls>(response)) {
     last = event
     if (event !== 'calls') continue
-    told.push(data)
-    if (told.length === 1)
+    reportedRows.push(data)
+    if (reportedRows.length === 1)
       fleet.processes = [
         count('a', { asked: 103, paid: 2, answered: 1 }, 1),
         count('b', { asked: 54, free: 7, failed: 1 }, 2),
       ]
-    if (told.length === 2) await operator.ask('DELETE', '/api/operator/session')
+    if (reportedRows.length === 2) await operator.ask('DELETE', '/api/operator/session')
   }
   t.equal(last, 'ended')
-  t.equal(told.length, 2)
-  t.match(told[0], { ...none, underWay: 0, processes: 2, silent: 0 }, 'what was before is not told')
-  t.match(told[1], { asked: 7, paid: 2, answered: 1, failed: 1, free: 0, underWay: 3, processes: 2 })
-  t.ok(told[1]!.spanMs > 0)
+  t.equal(reportedRows.length, 2)
+  t.match(reportedRows[0], { ...none, underWay: 0, processes: 2, silent: 0 }, 'what was before is not told')
+  t.match(reportedRows[1], { asked: 7, paid: 2, answered: 1, failed: 1, free: 0, underWay: 3, processes: 2 })
+  t.ok(reportedRows[1]!.spanMs > 0)
 })
 
-t.test('a store that can not be asked signs nobody out; the calls go on when it can', async (t) => {
+t.test('a store that cannot be asked signs nobody out; the calls go on when it can', async (t) => {
   const { f, fleet, count, open } = await service(t)
   fleet.processes = [count('a', {})]
   const response = await open()
@@ -70,9 +70,9 @@ t.test('a store that can not be asked signs nobody out; the calls go on when it 
   for await (const { event } of readEvents<LiveCalls>(response)) {
     seen.push(event)
     if (seen.length === 2 || event === 'ended') break
-    browserSessions.byHash = async (...asked) => {
+    browserSessions.byHash = async (...args) => {
       if (++refusals === 1) throw new TollgateError('store_unavailable')
-      return byHash(...asked)
+      return byHash(...args)
     }
   }
   t.same(seen, ['calls', 'calls'])
@@ -82,15 +82,15 @@ t.test('a store that can not be asked signs nobody out; the calls go on when it 
 t.test('nobody is asked while nobody watches, and a page that leaves is forgotten', async (t) => {
   const { fleet, count, open } = await service(t)
   fleet.processes = [count('a', {})]
-  t.equal(fleet.looks, 0)
+  t.equal(fleet.polls, 0)
   const leaver = new AbortController()
   const streams = await Promise.all(
     Array.from({ length: 8 }, (_, i) => open(i === 0 ? { signal: leaver.signal } : {})),
   )
   t.strictSame(new Set(streams.map(({ status }) => status)), new Set([200]), 'there is room for eight')
   t.equal((await open()).status, 429)
-  const looksBefore = fleet.looks
-  await until(() => fleet.looks > looksBefore, 'a look')
+  const pollsBefore = fleet.polls
+  await until(() => fleet.polls > pollsBefore, 'a look')
   leaver.abort()
   await until(async () => (await open()).status === 200, 'the place of who left')
 })
@@ -102,16 +102,16 @@ t.test('strangers, and sellers, follow nothing', async (t) => {
   t.equal((await open({ headers: { authorization: `Bearer ${key}` } })).status, 401)
   const { cookie } = (await callAsOperator(f)).headers
   t.equal((await open({ headers: { cookie, 'sec-fetch-site': 'cross-site' } })).status, 403)
-  t.equal(fleet.looks, 0)
+  t.equal(fleet.polls, 0)
 })
 
 t.test('a process that is late, was started anew or joins makes no calls of nothing', async (t) => {
   const log = { debug() {}, info() {}, warn() {}, error() {} }
-  const counted = (process: string, asked?: number): ProcessCalls => ({
+  const counted = (process: string, args?: number): ProcessCalls => ({
     process,
-    calls: asked === undefined ? undefined : { ...none, asked, underWay: 0 },
+    calls: args === undefined ? undefined : { ...none, asked: args, underWay: 0 },
   })
-  const looks = [
+  const polls = [
     [counted('1', 1_000), counted('2')],
     [counted('1', 1_001), counted('2', 500)],
     [counted('1'), counted('2', 502)],
@@ -121,16 +121,17 @@ t.test('a process that is late, was started anew or joins makes no calls of noth
   ]
   let look = 0
   const live = createLiveCalls({
-    ...{ log, lookMs: 1 },
-    read: async () => looks[look++] ?? looks.at(-1)!,
+    log,
+    pollMs: 1,
+    read: async () => polls[look++] ?? polls.at(-1)!,
   })
-  const told: [asked: number, processes: number, silent: number][] = []
-  const stop = live.watch(({ asked, processes, silent }) => {
-    told.push([asked, processes, silent])
-    if (told.length === 4) stop()
+  const reportedRows: [asked: number, processes: number, silent: number][] = []
+  const stop = live.watch(({ asked: requests, processes, silent }) => {
+    reportedRows.push([requests, processes, silent])
+    if (reportedRows.length === 4) stop()
   })
-  await until(() => told.length === 4, 'four looks')
-  t.strictSame(told, [
+  await until(() => reportedRows.length === 4, 'four looks')
+  t.strictSame(reportedRows, [
     [1, 2, 0],
     [2, 2, 1],
     [0, 2, 0],

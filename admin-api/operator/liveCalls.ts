@@ -1,91 +1,176 @@
+import { PassThrough } from 'node:stream'
+import type { FastifyInstance } from 'fastify'
+import { TollgateError } from '../../core/errors/error.ts'
+import { type Job, startJob } from '../../core/jobs/job.ts'
 import type { CallCounts, ProcessCalls } from '../../core/ports/callCounts.ts'
 import type { Log } from '../../core/ports/log.ts'
+import type { Api } from '../deps.ts'
+import { eventStream, respond } from '../http/responses.ts'
+import { operatorOnly } from './operatorRoutes.ts'
 
-/** What happened since the look before. */
+/**
+ * Time between comments that keep the stream open, in ms. The gateway and other proxies end responses that are silent for a minute.
+ */
+const HEARTBEAT_MS = 15_000
+/** Time after which a browser reconnects a broken stream, in ms. */
+const RETRY_MS = 2_000
+const MAX_STREAMS = 8
+/** Maximum number of unread bytes of a stream. A slower reader misses events until it has caught up. */
+const MAX_UNREAD_BYTES = 16_384
+
+/** Server-sent events with the outcomes of calls of links, added up over all processes. */
+export function operatorLiveRoute(app: FastifyInstance, api: Api): void {
+  const streams = new Set<PassThrough>()
+  const live = createLiveCalls({ read: () => api.operator!.callCounts(), log: api.log })
+  app.addHook('preClose', async () => {
+    for (const stream of streams) stream.end()
+  })
+
+  app.get(
+    '/api/operator/live',
+    {
+      exposeHeadRoute: false,
+      onRequest: operatorOnly(api),
+      schema: {
+        summary: 'Follow the calls of all links by server-sent events',
+        security: [{ operator: [] }],
+        description: `Sends a server-sent event named \`calls\` every second, with the number of calls since the previous event by outcome. \`asked\` counts calls that got a 402. \`answered\` counts the \`paid\` calls whose response was sent. The other outcomes are \`repeated\`, \`pending\`, \`refused\`, \`failed\`, \`free\` and \`left\` (the caller disconnected). \`underWay\` is the number of calls in progress, \`processes\` the number of processes, and \`silent\` the number of processes that did not report in time. A comment every 15 seconds keeps the connection open. The stream ends with the operator's browser session, after an event named \`ended\`. At most ${MAX_STREAMS} streams can be open at the same time.`,
+        response: respond({ 200: eventStream }, [401, 403, 404, 429]),
+      },
+    },
+    async (request, reply) => {
+      if (streams.size >= MAX_STREAMS)
+        throw new TollgateError(
+          'RATE_LIMIT_EXCEEDED',
+          `Expected at most ${MAX_STREAMS} open streams of calls. Close one of the pages that follow the calls.`,
+          { retryAfterSeconds: 5 },
+        )
+      const stream = new PassThrough()
+      streams.add(stream)
+      /** Sends an event if the operator is still signed in. Otherwise ends the stream. */
+      async function say(text: string): Promise<void> {
+        // If the database is busy, the session may still be valid. So nothing is sent now, and the next event checks again.
+        const session = await api.operators.find(request).catch(() => 'unknown' as const)
+        if (!stream.writable || session === 'unknown') return
+        if (session === undefined) return void stream.end('event: ended\ndata: {}\n\n')
+        if (stream.readableLength + stream.writableLength < MAX_UNREAD_BYTES) stream.write(text)
+      }
+      const heartbeat = setInterval(() => void say(': still here\n\n'), HEARTBEAT_MS)
+      const stop = live.watch((calls) => void say(`event: calls\ndata: ${JSON.stringify(calls)}\n\n`))
+      stream.once('close', () => {
+        stop()
+        clearInterval(heartbeat)
+        streams.delete(stream)
+      })
+      request.raw.once('close', () => stream.destroy())
+      stream.write(`retry: ${RETRY_MS}\n\n`)
+
+      return reply
+        .header('content-type', 'text/event-stream; charset=utf-8')
+        .header('cache-control', 'no-store, no-transform')
+        .header('x-accel-buffering', 'no')
+        .send(stream)
+    },
+  )
+}
+
+/** The calls since the previous poll. */
 export interface LiveCalls extends CallCounts {
-  /** How long that is. */
+  /** The time since the previous poll, in ms. */
   readonly spanMs: number
-  /** Calls of which a hook has yet to answer. */
+  /** Number of calls that are still in progress. */
   readonly underWay: number
   readonly processes: number
-  /** Of them, those that did not say in time: what they count comes with their next answer. */
+  /** Number of processes that did not report in time. Their counts arrive with their next report. */
   readonly silent: number
 }
 
-export interface LiveCallsParts {
+interface LiveCallsDeps {
   readonly read: () => Promise<readonly ProcessCalls[]>
   readonly log: Log
   /** Default: a second. */
-  readonly lookMs?: number
+  readonly pollMs?: number
 }
 
-/** The calls of all processes as they come. Nobody is asked for anything while nobody watches. */
-export interface LiveCallsWatch {
-  /** @returns a function that ends it */
+/** Streams the calls of all processes. It asks the processes only while there is a listener. */
+interface LiveCallsWatch {
+  /** @returns a function that ends the subscription */
   watch(listener: (calls: LiveCalls) => void): () => void
 }
 
 type Counts = { -readonly [K in keyof CallCounts]: CallCounts[K] }
 
 const none: CallCounts = {
-  ...{ asked: 0, paid: 0, answered: 0, repeated: 0, pending: 0 },
-  ...{ refused: 0, failed: 0, free: 0, left: 0 },
+  asked: 0,
+  paid: 0,
+  answered: 0,
+  repeated: 0,
+  pending: 0,
+  refused: 0,
+  failed: 0,
+  free: 0,
+  left: 0,
 }
 const kinds = Object.keys(none) as (keyof CallCounts)[]
 
-/** One look a second however many watch. */
-export function createLiveCalls({ read, log, lookMs = 1_000 }: LiveCallsParts): LiveCallsWatch {
+/** Polls the counts once a second, regardless of the number of listeners. */
+export function createLiveCalls({ read, log, pollMs = 1_000 }: LiveCallsDeps): LiveCallsWatch {
   const listeners = new Set<(calls: LiveCalls) => void>()
-  let running: AbortController | undefined
+  let running: Job | undefined
 
-  async function run({ signal }: AbortController): Promise<void> {
-    /** What each process said last. One that is seen for the first time counts from there. */
+  function start(): Job {
+    // The counts of the previous poll, by process.
     let before = new Map<string, CallCounts>()
     let sinceMs = performance.now()
-    while (!signal.aborted) {
-      try {
+    return startJob({
+      name: 'count calls for the operator page',
+      everyMs: pollMs,
+      startsNow: true,
+      log,
+      async run(signal) {
         const found = await read()
         if (signal.aborted) return
         const atMs = performance.now()
-        const said = new Map(
+        const reportedCounts = new Map(
           found.flatMap(({ process, calls }) => {
             const counts = calls ?? before.get(process)
             return counts === undefined ? [] : [[process, counts] as const]
           }),
         )
-        // The first look has nothing to compare with.
-        if (before.size > 0) tell({ ...differences(before, said), ...facts(found), spanMs: atMs - sinceMs })
-        ;[before, sinceMs] = [said, atMs]
-      } catch (err) {
-        log.warn({ err }, 'could not ask how many calls there were; trying again')
-      }
-      await pause(lookMs, signal)
-    }
+        // The first poll has no earlier counts to compare with.
+        if (before.size > 0)
+          publish({ ...differences(before, reportedCounts), ...facts(found), spanMs: atMs - sinceMs })
+        ;[before, sinceMs] = [reportedCounts, atMs]
+      },
+    })
   }
 
-  function tell(calls: LiveCalls): void {
+  function publish(calls: LiveCalls): void {
     for (const listener of [...listeners]) listener(calls)
   }
 
   return {
     watch(listener) {
-      // Each has a place of its own, also who watches twice.
+      // The wrapper makes each subscription a separate entry, so that the same listener can subscribe twice.
       const own = (calls: LiveCalls) => listener(calls)
       listeners.add(own)
-      if (running === undefined) void run((running = new AbortController()))
+      running ??= start()
       return () => {
         listeners.delete(own)
         if (listeners.size > 0) return
-        running?.abort()
+        void running?.stop()
         running = undefined
       }
     },
   }
 }
 
-function differences(before: ReadonlyMap<string, CallCounts>, said: ReadonlyMap<string, CallCounts>): Counts {
+function differences(
+  before: ReadonlyMap<string, CallCounts>,
+  reportedCounts: ReadonlyMap<string, CallCounts>,
+): Counts {
   const sum: Counts = { ...none }
-  for (const [process, counts] of said) {
+  for (const [process, counts] of reportedCounts) {
     const last = before.get(process)
     if (last !== undefined) for (const kind of kinds) sum[kind] += counts[kind] - last[kind]
   }
@@ -97,14 +182,3 @@ const facts = (found: readonly ProcessCalls[]) => ({
   processes: found.length,
   silent: found.filter(({ calls }) => calls === undefined).length,
 })
-
-const pause = (ms: number, signal: AbortSignal): Promise<void> =>
-  new Promise((resolve) => {
-    const end = () => {
-      clearTimeout(timer)
-      signal.removeEventListener('abort', end)
-      resolve()
-    }
-    const timer = setTimeout(end, ms)
-    signal.addEventListener('abort', end, { once: true })
-  })

@@ -2,66 +2,63 @@ import type { FastifyInstance } from 'fastify'
 import { LRUCache } from 'lru-cache'
 import { formatAmount } from '../../core/domain/money.ts'
 import { TollgateError } from '../../core/errors/error.ts'
-import type { ListedStore, SuspendedLink } from '../../core/ports/store/oversight.ts'
+import type { ListedStore, SuspendedLink } from '../../core/ports/store/operatorView.ts'
 import type { Api } from '../deps.ts'
-import { owedByToken } from '../fees/feeStatement.ts'
-import { isoTime, ok } from '../http/envelope.ts'
-import { type IdParams, idOrNotFound, idParams } from '../http/ids.ts'
-import { reEnableLink } from '../links/reEnableLink.ts'
-import {
-  answers,
-  count,
-  exactly,
-  flag,
-  listOf,
-  success,
-  text,
-  textOrNull,
-  time,
-  timeOrNull,
-  uuid,
-} from '../schema/answers.ts'
-import type { Infer } from '../schema/infer.ts'
-import { daysOf } from '../stats/period.ts'
-import { operatorOnly } from './operatorSession.ts'
+import type { Infer } from '../http/fields.ts'
+import { type IdParams, idOrNotFound, idParams } from '../http/ownership.ts'
+import { exactly, field, isoTime, listOf, ok, respond, success } from '../http/responses.ts'
+import { reEnableLink } from '../links/linkHealth.ts'
+import { daysOf } from '../links/stats.ts'
+import { owedByToken } from '../payments/fees.ts'
+import { operatorOnly } from './operatorRoutes.ts'
 
 const STORES_A_PAGE = 20
-/** Suspended links that are shown; of more it is said how many there are. */
+/** Maximum number of suspended links in the response. The response also includes their total. */
 const SUSPENDED_SHOWN = 100
-/** What a store owes is added up over all that it sold. */
+/** How long a store's owed fees are cached, in ms. They are added up over all of its sales. */
 const FEES_AGE_MS = 60_000
 
 const storesQuery = {
   type: 'object',
   properties: {
-    search: { type: 'string', maxLength: 64, default: '', description: 'In username or display name.' },
-    after: { type: 'string', maxLength: 64, default: '', description: '`next` of the page before.' },
+    search: {
+      type: 'string',
+      maxLength: 64,
+      default: '',
+      description: 'List only stores that have this text in the username or display name.',
+    },
+    after: {
+      type: 'string',
+      maxLength: 64,
+      default: '',
+      description: 'To get the next page, the `next` of the previous response.',
+    },
   },
 } as const
 
 const store = exactly({
-  id: uuid,
-  username: text(),
-  displayName: text(),
-  createdAt: time,
-  links: count,
-  purchases: count,
-  revenue: text('In USDC.'),
-  feesOwed: listOf(exactly({ currency: text(), network: text('CAIP-2.'), amount: text() })),
-  lastSaleAt: timeOrNull,
+  id: field.uuid,
+  username: field.text(),
+  displayName: field.text(),
+  createdAt: field.time,
+  links: field.count,
+  purchases: field.count,
+  revenue: field.text('In USDC.'),
+  feesOwed: listOf(exactly({ currency: field.text(), network: field.text('CAIP-2.'), amount: field.text() })),
+  lastSaleAt: field.timeOrNull,
 })
 
 const suspendedLink = exactly({
-  id: uuid,
-  title: text(),
-  link: text('`<seller>/<slug>`.'),
-  reason: text(),
-  since: time,
-  cooldownUntil: time,
-  permanent: flag,
+  id: field.uuid,
+  title: field.text(),
+  link: field.text('`<seller>/<slug>`.'),
+  reason: field.text(),
+  since: field.time,
+  cooldownUntil: field.time,
+  permanent: field.flag,
 })
 
-/** What the operator sees of stores and of suspended links, and how a suspension is lifted. */
+/** Routes for the operator to view stores and suspended links, and to lift suspensions. */
 export function operatorStoreRoutes(app: FastifyInstance, api: Api): void {
   const onRequest = operatorOnly(api)
   const security = [{ operator: [] }]
@@ -77,18 +74,20 @@ export function operatorStoreRoutes(app: FastifyInstance, api: Api): void {
       onRequest,
       schema: {
         summary: 'List the stores',
-        description: `By username, ${STORES_A_PAGE} a page. \`purchases\` and \`revenue\` are of 30 days and without the store's own wallets; what is owed is a minute old at most.`,
+        description: `Lists the stores by username, ${STORES_A_PAGE} per page. \`purchases\` and \`revenue\` cover 30 days, without purchases by the store's own wallets. Owed fees are at most a minute old.`,
         querystring: storesQuery,
         security,
-        response: answers(
-          { 200: success(exactly({ rows: listOf(store), next: textOrNull('Null on the last page.') })) },
-          ...[400, 401, 403, 404],
+        response: respond(
+          {
+            200: success(exactly({ rows: listOf(store), next: field.textOrNull('Null on the last page.') })),
+          },
+          [400, 401, 403, 404],
         ),
       },
     },
     async (request) => {
-      const { search = '', after = '' } = request.query
-      const found = await api.operator!.oversight.stores(
+      const { search, after } = request.query
+      const found = await api.operator!.operatorView.stores(
         search.trim().toLowerCase(),
         after,
         STORES_A_PAGE + 1,
@@ -101,18 +100,22 @@ export function operatorStoreRoutes(app: FastifyInstance, api: Api): void {
 
   async function viewOfStore({ lastSaleAtMs, createdAtMs, ...listed }: ListedStore) {
     const [{ purchases, revenueE18 }, fees] = await Promise.all([
-      // Nothing was ever sold: there is nothing to add up.
+      // A store that never sold anything has no totals.
       lastSaleAtMs !== null
-        ? api.figures.totals(listed.id, daysOf('30d', api.clock.now()))
+        ? api.stats.totals(listed.id, daysOf('30d', api.clock.now()))
         : { purchases: 0, revenueE18: 0n },
-      // What was paid for a sale that has left the chain since is still there.
+      // Fees are read for every store, because a fee that was paid still counts if a reorganization undid its sale.
       owedBy(listed.id),
     ])
     return {
-      ...{ ...listed, createdAt: isoTime(createdAtMs), purchases },
+      ...listed,
+      createdAt: isoTime(createdAtMs),
+      purchases,
       revenue: formatAmount(revenueE18, 18, 2),
       feesOwed: fees.map(({ symbol: currency, network, owedAtomic, decimals }) => ({
-        ...{ currency, network, amount: formatAmount(owedAtomic, decimals, 2) },
+        currency,
+        network,
+        amount: formatAmount(owedAtomic, decimals, 2),
       })),
       lastSaleAt: lastSaleAtMs === null ? null : isoTime(lastSaleAtMs),
     }
@@ -133,16 +136,16 @@ export function operatorStoreRoutes(app: FastifyInstance, api: Api): void {
       schema: {
         summary: 'List the suspended links',
         description:
-          'Those suspended last come first. Health checks and the calls of buyers suspend links, nobody else does.',
+          'Lists the suspended links, most recently suspended first. The gateway suspends a link because of failed health checks or failed calls of buyers.',
         security,
-        response: answers(
-          { 200: success(exactly({ total: count, rows: listOf(suspendedLink) })) },
-          ...[401, 403, 404],
+        response: respond(
+          { 200: success(exactly({ total: field.count, rows: listOf(suspendedLink) })) },
+          [401, 403, 404],
         ),
       },
     },
     async () => {
-      const { total, rows } = await api.operator!.oversight.suspended(SUSPENDED_SHOWN)
+      const { total, rows } = await api.operator!.operatorView.suspended(SUSPENDED_SHOWN)
       return ok({ total, rows: rows.map(viewOfSuspended) })
     },
   )
@@ -154,17 +157,17 @@ export function operatorStoreRoutes(app: FastifyInstance, api: Api): void {
       schema: {
         summary: 'Lift the suspension of a link',
         description:
-          'Also a permanent one, and before its cooldown is over. The API has to pass two health checks.',
+          'Lifts the suspension of a link, even if the suspension is permanent or the cooldown has not ended. The API must pass two health checks.',
         params: idParams,
         security,
-        response: answers({ 200: success(exactly({ message: text() })) }, 401, 403, 404, 409, 422),
+        response: respond({ 200: success(exactly({ message: field.text() })) }, [401, 403, 404, 409, 422]),
       },
     },
     async (request) => {
-      const link = await api.links.find(idOrNotFound(request.params.id, 'NOT_FOUND'))
+      const unknown = 'No link has this id.'
+      const link = await api.links.find(idOrNotFound(request.params.id, 'NOT_FOUND', unknown))
       const owner = link && (await api.stores.find(link.storeId))
-      if (!link?.isActive || owner === undefined)
-        throw new TollgateError('NOT_FOUND', 'There is no link with this id.')
+      if (!link?.isActive || owner === undefined) throw new TollgateError('NOT_FOUND', unknown)
       const message = await reEnableLink(api, owner, link, 'operator')
       api.log.warn({ linkId: link.id, requestId: request.id }, 'the operator lifted a suspension')
       return ok({ message })
@@ -173,7 +176,11 @@ export function operatorStoreRoutes(app: FastifyInstance, api: Api): void {
 }
 
 const viewOfSuspended = ({ linkId, title, username, slug, suspension }: SuspendedLink) => ({
-  ...{ id: linkId, title, link: `${username}/${slug}`, reason: suspension.reason },
-  ...{ since: isoTime(suspension.sinceMs), cooldownUntil: isoTime(suspension.cooldownUntilMs) },
+  id: linkId,
+  title,
+  link: `${username}/${slug}`,
+  reason: suspension.reason,
+  since: isoTime(suspension.sinceMs),
+  cooldownUntil: isoTime(suspension.cooldownUntilMs),
   permanent: suspension.permanent,
 })

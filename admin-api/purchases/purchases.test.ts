@@ -1,8 +1,8 @@
 import t, { type Test } from 'tap'
-import { sell } from '../testing/sell.ts'
-import { startAdmin } from '../testing/startAdmin.ts'
+import { sell } from '../../test/helpers/admin-api/sell.ts'
+import { startAdmin } from '../../test/helpers/admin-api/startAdmin.ts'
 
-const dayMs = 24 * 60 * 60_000
+const DAY_MS = 24 * 60 * 60_000
 const unknownId = '00000000-0000-4000-8000-000000000000'
 
 async function shop(t: Test) {
@@ -29,6 +29,7 @@ t.test('a purchase is shown with exactly its fields, amounts as decimal strings'
     sessionId: null,
     status: 'settled',
     amount: '0.10',
+    authorizedAmount: '0.10',
     fee: '0.005',
     currency: 'USDC',
     price: '0.1',
@@ -90,7 +91,8 @@ t.test('bad parameters are refused by name, and unknown ids are 404', async (t) 
   )
   t.equal((await f.call('GET', `/api/v1/purchases?linkId=${one}`, { key: other.key })).status, 404)
   for (const name of [unknownId, 'abc', 'x'.repeat(200)]) {
-    t.equal((await f.call('GET', `/api/v1/purchases/${name}`, { key })).body.error.code, 'NOT_FOUND')
+    const { code, message } = (await f.call('GET', `/api/v1/purchases/${name}`, { key })).body.error
+    t.strictSame([code, message], ['NOT_FOUND', 'Your store has no purchase with this id.'])
   }
   t.equal((await f.call('GET', `/api/v1/purchases/${id}`, { key: other.key })).status, 404)
   t.same((await f.call('GET', '/api/v1/purchases', { key: other.key })).body.data.purchases, [])
@@ -122,12 +124,12 @@ t.test('with Accept: text/csv the same page is a table, its successor in the Lin
 t.test('figures add up per period and link, revenue with 18 places', async (t) => {
   const { f, key, one, two, sale } = await shop(t)
   await sale(one, '0.1', 0, '0xa')
-  await sale(one, '0.2', dayMs, '0xa')
-  await sale(two, '1', 8 * dayMs, '0xb')
-  await sale(two, '10', 40 * dayMs, '0xc')
-  await sale(two, '100', 100 * dayMs, '0xd')
+  await sale(one, '0.2', DAY_MS, '0xa')
+  await sale(two, '1', 8 * DAY_MS, '0xb')
+  await sale(two, '10', 40 * DAY_MS, '0xc')
+  await sale(two, '100', 100 * DAY_MS, '0xd')
   const hour = Math.floor(f.clock.nowMs / 3_600_000)
-  await f.db.figures.addTraffic([{ linkId: one, hour, views: 5, challenges: 9, calls: 0, failedCalls: 0 }])
+  await f.db.stats.addTraffic([{ linkId: one, hour, views: 5, challenges: 9, calls: 0, failedCalls: 0 }])
   const stats = async (query: string) => (await f.call('GET', `/api/v1/stats${query}`, { key })).body
   const zeros = '0'.repeat(17)
   t.same(await stats(''), {

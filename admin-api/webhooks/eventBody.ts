@@ -3,12 +3,12 @@ import { formatAmount, parseAmount } from '../../core/domain/money.ts'
 import type { Session } from '../../core/domain/session.ts'
 import type { WebhookEvent } from '../../core/domain/webhook.ts'
 import type { Api } from '../deps.ts'
-import { isoTime } from '../http/envelope.ts'
-import { toPurchaseView } from '../purchases/purchaseView.ts'
+import { isoTime } from '../http/responses.ts'
+import { toPurchaseView } from '../purchases/purchaseRoutes.ts'
 
 /**
- * What is sent of an event: the document's fields (`event, purchaseId, txHash, amount`; marketplace interface, section 6)
- * and those of Standard Webhooks (`type, timestamp, data`). Composed once; every try and every replay sends these bytes.
+ * The body of an event. It has the fields of the marketplace interface (`event, purchaseId, txHash, amount`; section 6) and those
+ * of Standard Webhooks (`type, timestamp, data`). The body is composed once, so every try and every replay sends the same bytes.
  */
 export async function eventBody(
   api: Pick<Api, 'purchases' | 'links' | 'sessions'>,
@@ -35,7 +35,7 @@ async function aboutPurchase(
   { kind, purchaseId, linkId, sessionId, detail }: WebhookEvent,
 ): Promise<Parts> {
   const purchase = await purchases.find(purchaseId!)
-  // It was written in the same commit: a store that does not know it is not the one that it was.
+  // The purchase was written in the same commit as the event. If it is missing, the database is another one or was restored.
   if (purchase === undefined) return { top: { purchaseId }, data: { purchaseId, linkId } }
   const { id, status, explorerUrl, ...view } = toPurchaseView(purchase)
   const session = sessionId === null ? undefined : await sessions.find(sessionId)
@@ -43,11 +43,14 @@ async function aboutPurchase(
   return {
     top: { purchaseId: id, txHash: view.txHash, amount: view.amount },
     data: {
-      ...{ purchaseId: id, ...view, explorerUrl },
-      // Who hears of nothing else, as a link's own webhook, must not take what is owed back for a sale.
+      purchaseId: id,
+      ...view,
+      explorerUrl,
+      // Receivers of this event only, such as a link's own webhook, need the status. Without it they could mistake a refund that is
+      // due for a sale.
       ...(kind === 'purchase.confirmed' && { status }),
       ...(session !== undefined && { session: sessionOf(session) }),
-      ...(kind === 'refund.due' && { reason: detail }),
+      ...((kind === 'refund.due' || (kind === 'refund.recorded' && detail !== null)) && { reason: detail }),
       ...(kind === 'review.created' && { review: JSON.parse(detail!) as object }),
       ...(refund !== undefined && {
         refund: { txHash: refund.transaction, refundedAt: isoTime(refund.refundedAtMs) },
@@ -56,13 +59,17 @@ async function aboutPurchase(
   }
 }
 
-/** What a seller knows a session by. */
+/** The fields by which a seller identifies a payment session. */
 const sessionOf = ({ id, linkId, title, price, clientReferenceId, metadata }: Session) => ({
-  ...{ id, linkId, title, clientReferenceId, metadata },
+  id,
+  linkId,
+  title,
+  clientReferenceId,
+  metadata,
   amount: formatAmount(parseAmount(price, 6), 6, 2),
 })
 
-/** Of one that nobody has paid. */
+/** The body for a payment session that was not paid. */
 async function aboutSession({ sessions }: Pick<Api, 'sessions'>, id: string): Promise<Parts> {
   const session = await sessions.find(id)
   if (session === undefined) return { data: { session: { id } } }
@@ -80,7 +87,11 @@ async function aboutLink({ links }: Pick<Api, 'links'>, event: WebhookEvent): Pr
   const { reason, cooldownUntilMs, permanent } = JSON.parse(detail ?? '{}') as LinkSuspension
   return {
     data: {
-      ...{ linkId, slug: link?.slug ?? null, title: link?.title ?? null, reason, permanent },
+      linkId,
+      slug: link?.slug ?? null,
+      title: link?.title ?? null,
+      reason,
+      permanent,
       cooldownUntil: isoTime(cooldownUntilMs),
     },
   }

@@ -6,18 +6,18 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { Webhook } from 'standardwebhooks'
 import t, { type Test } from 'tap'
-import { createSealer } from '../../adapters/secrets/createSealer.ts'
-import { openSqlite } from '../../adapters/sqlite/openSqlite.ts'
+import { createSealer } from '../../adapters/secrets/sealer.ts'
+import { openSqlite } from '../../adapters/store/sqlite/openSqlite.ts'
 import { systemClock } from '../../core/ports/clock.ts'
 import { silentLog } from '../../core/ports/log.ts'
 import { DELIVERY_LEASE_MS } from '../../core/ports/store/webhooks.ts'
-import { sell } from '../testing/sell.ts'
+import { sell } from '../../test/helpers/admin-api/sell.ts'
 import { newSalt, secretOf } from './signWebhook.ts'
 
-const sender = join(import.meta.dirname, '../testing/sender.fixture.ts')
+const sender = join(import.meta.dirname, '../../test/helpers/admin-api/sender.ts')
 const SALES = 5
 
-/** Two endpoints of a store with sales, and a receiver that says what it was sent. */
+/** Two endpoints of a store with sales, and a receiver that reports what it received. */
 async function shop(t: Test) {
   const path = join(t.testdir({}), 'tollgate.db')
   const secret = randomBytes(32)
@@ -57,7 +57,7 @@ async function shop(t: Test) {
     sold.push(await sell(store, { storeId: 's', linkId: 'l', amount: '1', atMs: Date.now() }))
 
   let run = 0
-  /** Each start is later by the store's clock than the leases of the one before. */
+  /** Each start is later, by the store's clock, than the leases of the previous one. */
   function start(step: string): ChildProcess {
     const args = [sender, path, secret.toString('hex'), step, String(run++ * 2 * DELIVERY_LEASE_MS)]
     const child = spawn(process.execPath, args, { stdio: ['ignore', 'ignore', 'inherit'] })
@@ -67,7 +67,7 @@ async function shop(t: Test) {
   return { store, received, sold, start, control }
 }
 
-/** Runs a sender to the end of its work, and looks at what came of it all. */
+/** Runs a sender until its work is done, and checks the results. */
 async function finish(t: Test, s: Awaited<ReturnType<typeof shop>>): Promise<void> {
   const child = s.start('')
   for (;;) {

@@ -3,36 +3,88 @@ import type { FastifyInstance } from 'fastify'
 import { type WebhookEndpoint, webhookKinds } from '../../core/domain/webhook.ts'
 import { isTollgateError, TollgateError } from '../../core/errors/error.ts'
 import type { EndpointPatch } from '../../core/ports/store/webhooks.ts'
-import { callerOf } from '../auth/authenticate.ts'
 import type { Api } from '../deps.ts'
-import { ok } from '../http/envelope.ts'
-import { type IdParams, idParams } from '../http/ids.ts'
-import { UnheardAnswers } from '../keys/unheardAnswers.ts'
-import { answers, exactly, listOf, success, text } from '../schema/answers.ts'
-import { descriptionField, fromAnswers } from '../schema/fields.ts'
-import type { Infer } from '../schema/infer.ts'
-import { validationError } from '../schema/validationError.ts'
-import { ownWebhook } from './ownWebhook.ts'
+import { callerOf } from '../http/callers.ts'
+import { bodyField, fromResponses, type Infer } from '../http/fields.ts'
+import { type IdParams, idParams, ownWebhook } from '../http/ownership.ts'
+import { exactly, field, isoTime, isoTimeOrNull, listOf, ok, respond, success } from '../http/responses.ts'
+import { UndeliveredResponses } from '../http/undeliveredResponses.ts'
+import { validationError } from '../http/validation.ts'
 import { newSalt, secretOf } from './signWebhook.ts'
-import { endpointFields, kindSchema, toEndpointView } from './webhookView.ts'
 
-/** Endpoints of a store, those of links not counted. */
-const MOST_ENDPOINTS = 20
-/** How long the secret before the last rotation signs as well. */
+export const kindSchema = { type: 'string', enum: webhookKinds } as const
+
+/** An endpoint as its seller sees it. It never has the secret. */
+const endpointFields = {
+  id: field.uuid,
+  url: field.text(),
+  description: field.text(),
+  events: listOf(kindSchema),
+  linkId: {
+    ...field.textOrNull(
+      'The id of the link whose `webhookUrl` this webhook is. Null if the webhook receives the events of all links.',
+    ),
+    format: 'uuid',
+  },
+  isEnabled: field.flag,
+  disabledAt: field.timeOrNull,
+  disabledReason: {
+    enum: ['gone', 'failing', 'seller', null],
+    description:
+      'Why the webhook is disabled. gone means that the endpoint responded with 410. failing means that all attempts of a delivery failed and no other delivery succeeded. seller means that you disabled it. To enable it again and send the waiting events, PATCH isEnabled: true.',
+  },
+  failingSince: {
+    ...field.timeOrNull,
+    description: 'The time of the first failed attempt since the last successful attempt.',
+  },
+  previousSecretUntil: {
+    ...field.timeOrNull,
+    description: 'Until this time, deliveries are also signed with the previous secret.',
+  },
+  createdAt: field.time,
+  updatedAt: field.time,
+}
+
+const toEndpointView = (endpoint: WebhookEndpoint, nowMs: number) => ({
+  id: endpoint.id,
+  url: endpoint.url,
+  description: endpoint.description,
+  events: endpoint.kinds,
+  linkId: endpoint.linkId,
+  isEnabled: endpoint.disabledAtMs === null,
+  disabledAt: isoTimeOrNull(endpoint.disabledAtMs),
+  disabledReason: endpoint.disabledReason,
+  failingSince: isoTimeOrNull(endpoint.failingSinceMs),
+  previousSecretUntil:
+    endpoint.previousUntilMs !== null && endpoint.previousUntilMs > nowMs
+      ? isoTime(endpoint.previousUntilMs)
+      : null,
+  createdAt: isoTime(endpoint.createdAtMs),
+  updatedAt: isoTime(endpoint.updatedAtMs),
+})
+
+/** Maximum number of endpoints of a store. Endpoints of links do not count. */
+const MAX_ENDPOINTS = 20
+/** How long the previous secret still signs after a rotation, in ms. */
 const ROTATION_MS = 24 * 60 * 60 * 1000
 
 const properties = {
-  url: { type: 'string', minLength: 1, maxLength: 2048, description: 'http or https; a public address.' },
-  description: descriptionField,
+  url: {
+    type: 'string',
+    minLength: 1,
+    maxLength: 2048,
+    description: 'The http or https URL to which the gateway sends events. It must be at a public address.',
+  },
+  description: bodyField.description,
   events: {
     type: ['array', 'null'],
     items: kindSchema,
     uniqueItems: true,
     minItems: 1,
-    description: 'What it hears of; all when left out.',
+    description: 'The events that the webhook receives. Default: all.',
   },
-  ...fromAnswers('id', 'linkId', 'disabledAt', 'disabledReason', 'failingSince', 'previousSecretUntil'),
-  ...fromAnswers('createdAt', 'updatedAt', 'secret'),
+  ...fromResponses('id', 'linkId', 'disabledAt', 'disabledReason', 'failingSince', 'previousSecretUntil'),
+  ...fromResponses('createdAt', 'updatedAt', 'secret'),
 } as const
 
 const createBody = {
@@ -41,7 +93,7 @@ const createBody = {
   required: ['url'],
   properties: {
     ...properties,
-    isEnabled: { enum: [true, null], description: 'Of answers; a new one is enabled.' },
+    isEnabled: { enum: [true, null], description: 'Only in responses. A new webhook is enabled.' },
   },
 } as const
 
@@ -53,17 +105,20 @@ const updateBody = {
     isEnabled: {
       type: 'boolean',
       description:
-        'false: nothing is sent, and what happens meanwhile is not kept for it. true: goes on, with what was waiting.',
+        'With false, the gateway sends nothing to the webhook, and the webhook never gets the events of this time. With true, the gateway continues with the deliveries that were waiting.',
     },
   },
 } as const
 
 const endpoint = exactly(endpointFields)
-const withSecret = exactly({ ...endpointFields, secret: text('`whsec_…`; shown once.') })
+const withSecret = exactly({
+  ...endpointFields,
+  secret: field.text('The secret that signs deliveries, `whsec_…`. Only this response contains the secret.'),
+})
 
-/** `/api/v1/webhooks`: where the caller's store wants to hear of what happens. */
+/** `/api/v1/webhooks`: the webhooks of the caller's store. */
 export function webhookRoutes(app: FastifyInstance, api: Api): void {
-  const unheard = new UnheardAnswers<WebhookEndpoint>(api.clock)
+  const undelivered = new UndeliveredResponses<WebhookEndpoint>(api.clock)
   const view = (found: WebhookEndpoint) => toEndpointView(found, api.clock.now())
   rotationRoute(app, api)
 
@@ -73,8 +128,8 @@ export function webhookRoutes(app: FastifyInstance, api: Api): void {
       schema: {
         summary: 'List the webhooks',
         description:
-          'Oldest first, the `webhookUrl` of links among them; that of a deleted link is read by its id.',
-        response: answers({ 200: success(exactly({ webhooks: listOf(endpoint) })) }, 401, 429),
+          'Lists the webhooks, oldest first, including the `webhookUrl` of links. The list does not contain the webhooks of deleted links, which you can read by their id.',
+        response: respond({ 200: success(exactly({ webhooks: listOf(endpoint) })) }, [401, 429]),
       },
     },
     async (request) => {
@@ -88,15 +143,15 @@ export function webhookRoutes(app: FastifyInstance, api: Api): void {
     {
       schema: {
         summary: 'Create a webhook',
-        description: `Its secret is in this answer and in no other. A store has at most ${MOST_ENDPOINTS}. Sent again within a minute by a client that was gone before the answer, it makes no other one.`,
+        description: `Creates a webhook. Only this response contains its secret. A store can have at most ${MAX_ENDPOINTS} webhooks. If a client disconnects before the response and repeats the request within a minute, the gateway creates no second webhook.`,
         body: createBody,
-        response: answers({ 201: success(withSecret) }, 400, 401, 409, 429),
+        response: respond({ 201: success(withSecret) }, [400, 401, 409, 429]),
       },
     },
     async (request, reply) => {
       const { store, id } = callerOf(request)
-      const making = (await unheard.take(request, id)) ?? create(api, store.id, request.body)
-      unheard.watch(request, reply, id, Promise.resolve(making))
+      const making = (await undelivered.take(request, id)) ?? create(api, store.id, request.body)
+      undelivered.watch(request, reply, id, Promise.resolve(making))
       return reply.code(201).send(ok(shown(api, await making)))
     },
   )
@@ -107,7 +162,7 @@ export function webhookRoutes(app: FastifyInstance, api: Api): void {
       schema: {
         summary: 'Read a webhook',
         params: idParams,
-        response: answers({ 200: success(endpoint) }, 401, 404, 429),
+        response: respond({ 200: success(endpoint) }, [401, 404, 429]),
       },
     },
     async (request) => ok(view(await ownWebhook(api, request, request.params.id))),
@@ -118,10 +173,11 @@ export function webhookRoutes(app: FastifyInstance, api: Api): void {
     {
       schema: {
         summary: 'Change a webhook',
-        description: "Its secret stays. The url and the events of a link's own are changed with the link.",
+        description:
+          'Changes a webhook, but not its secret. To change the url or the events of the webhook of a link, change the link.',
         params: idParams,
         body: updateBody,
-        response: answers({ 200: success(endpoint) }, 400, 401, 404, 409, 429),
+        response: respond({ 200: success(endpoint) }, [400, 401, 404, 409, 429]),
       },
     },
     async (request) => {
@@ -136,9 +192,9 @@ export function webhookRoutes(app: FastifyInstance, api: Api): void {
       schema: {
         summary: 'Delete a webhook',
         description:
-          "Nothing more is sent to it, and what waited is dropped. A link's own goes with PATCH webhookUrl: null; that of a deleted link goes here.",
+          'Deletes a webhook and its waiting deliveries. To delete the webhook of a link, PATCH the link with webhookUrl: null. To delete the webhook of a deleted link, use this route.',
         params: idParams,
-        response: answers({ 200: exactly({ success: { const: true } }) }, 401, 404, 409, 429),
+        response: respond({ 200: exactly({ success: { const: true } }) }, [401, 404, 409, 429]),
       },
     },
     async (request) => {
@@ -151,35 +207,35 @@ export function webhookRoutes(app: FastifyInstance, api: Api): void {
   )
 }
 
-/** A new secret beside the one before, for as long as receivers may need to take it over. */
+/** Creates a new secret. The previous secret also signs for a while, so that receivers have time to switch. */
 function rotationRoute(app: FastifyInstance, api: Api): void {
-  const unheard = new UnheardAnswers<WebhookEndpoint>(api.clock)
+  const undelivered = new UndeliveredResponses<WebhookEndpoint>(api.clock)
 
   app.post<{ Params: IdParams }>(
     '/api/v1/webhooks/:id/rotate-secret',
     {
       schema: {
-        summary: 'Rotate the secret',
+        summary: 'Create a new secret for a webhook',
         description:
-          'The new secret is in this answer and in no other. For 24 hours the one before signs as well. Sent again within a minute by a client that was gone before the answer, it makes no other one.',
+          'Creates a new secret for the webhook. Only this response contains the new secret. For 24 hours, the gateway also signs deliveries with the previous secret. If a client disconnects before the response and repeats the request within a minute, the gateway creates no further secret.',
         params: idParams,
-        response: answers({ 200: success(withSecret) }, 401, 404, 429),
+        response: respond({ 200: success(withSecret) }, [401, 404, 429]),
       },
     },
     async (request, reply) => {
       const { id } = callerOf(request)
-      const made = await unheard.take(request, id)
+      const made = await undelivered.take(request, id)
       const found = await ownWebhook(api, request, request.params.id)
       const rotation = { salt: newSalt(), previousUntilMs: api.clock.now() + ROTATION_MS }
-      // Another one would leave the receiver without the secret that it has: only the last two sign.
+      // A second rotation would leave the receiver without a valid secret, because only the last two secrets sign.
       const rotating = made?.salt === found.salt ? Promise.resolve(found) : change(api, found, { rotation })
-      unheard.watch(request, reply, id, rotating)
+      undelivered.watch(request, reply, id, rotating)
       return ok(shown(api, await rotating))
     },
   )
 }
 
-/** An endpoint with its secret, for the two answers that have it. */
+/** An endpoint with its secret. Only two responses include it. */
 const shown = (api: Api, found: WebhookEndpoint) => ({
   ...toEndpointView(found, api.clock.now()),
   secret: secretOf(api.sealer, found.id, found.salt),
@@ -193,11 +249,11 @@ async function create(
   await judge(api, url)
   const id = randomUUID()
   const made = { url, description: description ?? '', kinds: events ?? webhookKinds, salt: newSalt() }
-  await api.webhooks.create({ id, storeId, ...made, createdAtMs: api.clock.now() }, MOST_ENDPOINTS)
+  await api.webhooks.create({ id, storeId, ...made, createdAtMs: api.clock.now() }, MAX_ENDPOINTS)
   return (await api.webhooks.find(id))!
 }
 
-/** Refuses what nothing could be sent to: its host is looked up now. @throws `VALIDATION_ERROR` */
+/** Refuses a URL to which no webhook could be sent. Its host is resolved now. @throws `VALIDATION_ERROR` */
 async function judge({ egress }: Api, url: string): Promise<void> {
   try {
     await egress.judgeUrl(url)
@@ -230,12 +286,12 @@ const isSame = (events: readonly string[] | null | undefined, { kinds }: Webhook
 
 async function change(api: Api, { id }: WebhookEndpoint, patch: EndpointPatch): Promise<WebhookEndpoint> {
   const changed = await api.webhooks.change(id, patch, api.clock.now())
-  if (changed === undefined) throw new TollgateError('NOT_FOUND', 'The webhook was deleted meanwhile.')
+  if (changed === undefined) throw new TollgateError('NOT_FOUND', 'The webhook was deleted in the meantime.')
   return changed
 }
 
 const ofLink = ({ linkId }: WebhookEndpoint): TollgateError =>
   new TollgateError(
     'CONFLICT',
-    `This is the webhookUrl of a link: change it with PATCH /api/v1/links/${linkId}.`,
+    `This webhook is the webhookUrl of a link. Change the URL with PATCH /api/v1/links/${linkId}.`,
   )

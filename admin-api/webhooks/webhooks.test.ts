@@ -1,20 +1,24 @@
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { Webhook } from 'standardwebhooks'
-import t, { type Test } from 'tap'
-import { sell } from '../testing/sell.ts'
-import { type Fixture, startAdmin } from '../testing/startAdmin.ts'
-import { nextTryInMs, TRIES_AT_MS } from './schedule.ts'
+import type { Test } from 'tap'
+import t from 'tap'
+import type { PaymentRecord } from '../../core/domain/payment.ts'
+import { loseRefund, noteRefundedTwice, payBack } from '../../core/payments/reconciliation.ts'
+import type { PaymentChange } from '../../core/ports/store/ledger.ts'
+import { sell } from '../../test/helpers/admin-api/sell.ts'
+import { type Fixture, startAdmin } from '../../test/helpers/admin-api/startAdmin.ts'
+import { nextTryInMs, TRIES_AT_MS } from './deliverWebhooks.ts'
 
 interface Received {
   readonly headers: IncomingHttpHeaders
   readonly body: string
 }
 
-/** A receiver on a real socket; it answers 200 until told otherwise. */
+/** A receiver on a real socket, which responds with 200 until the test sets another response. */
 async function receiver(
   t: Test,
-  answer: (response: ServerResponse, nth: number) => void = (r) => r.end('thanks'),
+  respond: (response: ServerResponse, nth: number) => void = (r) => r.end('thanks'),
 ) {
   const received: Received[] = []
   const waiting: { readonly count: number; resolve(): void }[] = []
@@ -25,7 +29,7 @@ async function receiver(
     })
     request.on('end', () => {
       received.push({ headers: request.headers, body })
-      answer(response, received.length)
+      respond(response, received.length)
       for (const one of waiting) if (received.length >= one.count) one.resolve()
     })
   })
@@ -55,7 +59,7 @@ async function hook(f: Fixture, key: string, url: string, more: object = {}) {
   return made.body.data as { id: string; secret: string }
 }
 
-/** What a webhook's log says of its newest delivery, once it is as expected. */
+/** What a webhook's log contains about its newest delivery, once it is as expected. */
 async function delivery(f: Fixture, key: string, id: string, status: string) {
   for (;;) {
     const list = await f.call('GET', `/api/v1/webhooks/${id}/deliveries`, { key })
@@ -69,7 +73,7 @@ async function delivery(f: Fixture, key: string, id: string, status: string) {
 }
 
 const verified = (secret: string, { headers, body }: Received) =>
-  // The library's own clock judges the timestamp; the fixture's stands in June.
+  // The library's own clock judges the timestamp, while the fixture's clock is set to June.
   new Webhook(secret).verify(body, headers as Record<string, string>) as Record<string, unknown>
 
 t.test('a sale is told with the body of the document, and the official library verifies it', async (t) => {
@@ -91,7 +95,7 @@ t.test('a sale is told with the body of the document, and the official library v
   t.throws(() => verified(`whsec_${Buffer.alloc(32).toString('base64')}`, to.received[0]!))
   const log = await delivery(f, key, id, 'delivered')
   t.match(log, { webhookId: to.received[0]!.headers['webhook-id'], body: to.received[0]!.body, tries: 1 })
-  t.match(log.attempts, [{ status: 200, error: null, answer: 'thanks' }])
+  t.match(log.attempts, [{ status: 200, error: null, response: 'thanks' }])
 })
 
 t.test("a link's own webhookUrl hears of its sales, and its secret is shown once", async (t) => {
@@ -150,11 +154,11 @@ t.test(
     const [{ id, secret: before }, other] = [await hook(f, key, to.url), await hook(f, key, to.url)]
     const { change } = f.db.webhooks
     const gone = new AbortController()
-    const letGo = Promise.withResolvers<void>()
+    const unblock = Promise.withResolvers<void>()
     f.db.webhooks.change = async (...given) => {
       const changed = await change(...given)
       gone.abort()
-      await letGo.promise
+      await unblock.promise
       return changed
     }
     const rotate = (of: string) => f.call('POST', `/api/v1/webhooks/${of}/rotate-secret`, { key })
@@ -166,7 +170,7 @@ t.test(
     f.db.webhooks.change = change
     // By its time the server has read the end of the connection before.
     await (await fetch(`${url}/healthz`)).text()
-    letGo.resolve()
+    unblock.resolve()
     t.not((await rotate(other.id)).body.data.id, id, 'another webhook is rotated for itself')
     const { secret: after } = (await rotate(id)).body.data
     await f.call('POST', `/api/v1/webhooks/${id}/test`, { key })
@@ -192,7 +196,7 @@ t.test('tests and replays of a store are counted, by the minute and by the day',
   t.equal(await test(), 429, 'by the day')
 })
 
-t.test("a deleted link's webhook can be deleted, and a link's that is there can not", async (t) => {
+t.test("a deleted link's webhook can be deleted, and a link's that is there cannot", async (t) => {
   const f = await startAdmin(t)
   const { key } = await f.store()
   const to = await receiver(t)
@@ -223,7 +227,7 @@ t.test('what fails is tried at the times of the schedule, under one id, and then
   const log = await delivery(f, key, id, 'failed')
   t.equal(log.tries, TRIES_AT_MS.length)
   t.equal(log.attempts.length, TRIES_AT_MS.length)
-  t.match(log.attempts[0], { status: 500, error: /500/, answer: 'x'.repeat(1_024) })
+  t.match(log.attempts[0], { status: 500, error: /500/, response: 'x'.repeat(1_024) })
   t.equal(new Set(to.received.map(({ headers }) => headers['webhook-id'])).size, 1)
   t.match((await f.call('GET', `/api/v1/webhooks/${id}`, { key })).body.data, {
     ...{ isEnabled: false, disabledReason: 'failing' },
@@ -276,7 +280,7 @@ t.test('a receiver that never answers keeps nobody else waiting', async (t) => {
   t.match(await delivery(f, fast.key, other.id, 'delivered'), { tries: 1 })
 })
 
-t.test("another store's webhook is unknown, and what can not be sent to is refused", async (t) => {
+t.test("another store's webhook is unknown, and what cannot be sent to is refused", async (t) => {
   const f = await startAdmin(t)
   const [own, other] = [await f.store(), await f.store()]
   const to = await receiver(t)
@@ -324,6 +328,49 @@ t.test('a link that is suspended is told of to those who asked', async (t) => {
     ...{ event: 'link.suspended', data: { linkId: made.id, reason: 'It is down.', permanent: false } },
   })
 })
+
+t.test(
+  'a refund that left the chain and returned beside its replacement is told with the reason',
+  async (t) => {
+    const f = await start(t)
+    f.clock.nowMs = Date.now()
+    const { key, id: storeId } = await f.store()
+    const to = await receiver(t)
+    const { secret } = await hook(f, key, to.url, { events: ['refund.due', 'refund.recorded'] })
+    const { id: linkId } = await link(f, key)
+    const id = await sell(f.db, { storeId, linkId, amount: '1', atMs: f.clock.nowMs, state: 'delivered' })
+    const purchase = (await f.db.purchases.find(id))!
+    const { network } = purchase
+    /** @returns the body of the event that reports it */
+    const apply = async (to: (payment: PaymentRecord) => PaymentChange) => {
+      const payment = (await f.db.ledger.find(purchase.paymentKey))!
+      t.ok(await f.db.ledger.apply(to(payment)))
+      return next()
+    }
+    let received = 0
+    const next = async () => {
+      await to.got(++received)
+      return verified(secret, to.received[received - 1]!)
+    }
+    const refundBy = (transaction: string) =>
+      apply((payment) => payBack(payment, purchase, { network, transaction, paymentKeys: [] }))
+    const [first, second] = [`0x${'b'.repeat(64)}`, `0x${'c'.repeat(64)}`]
+
+    const { event, data } = await refundBy(first)
+    t.match({ event, data }, { event: 'refund.recorded', data: { refund: { txHash: first } } })
+    t.notOk('reason' in (data as object))
+    const refund = (await f.db.purchases.refundOf(id))!
+    t.match(await apply((payment) => loseRefund(payment, purchase, refund, false)), {
+      event: 'refund.due',
+      data: { purchaseId: id, reason: 'refund_left_chain' },
+    })
+    t.match(await refundBy(second), { event: 'refund.recorded', data: { refund: { txHash: second } } })
+    t.match(await apply(noteRefundedTwice), {
+      event: 'refund.recorded',
+      data: { reason: 'refunded_twice', refund: { txHash: second } },
+    })
+  },
+)
 
 t.test('the schedule is that of the API', (t) => {
   t.same(

@@ -3,8 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { payTo } from '../servers/offer.ts'
-import { type Shipped, startShipped } from './shipped.ts'
-import { shippedProgram } from './shippedProgram.ts'
+import { type Shipped, shippedProgram, startShipped } from './shipped.ts'
 
 export interface GatewayOptions {
   /** The canned seller's. */

@@ -7,7 +7,7 @@ import type { Server } from './servers.ts'
 export interface Candidate {
   readonly name: string
   readonly server: Server
-  /** Made anew for each round: payments are used up. */
+  /** Created for each round, because payments are used up. */
   readonly load: (round: number) => Load | Promise<Load>
   /** The status that every answer must have. */
   readonly expect: 'success' | 'refusal'
@@ -26,9 +26,10 @@ export interface RoundOptions {
 export type Costs = ReadonlyMap<string, readonly number[]>
 
 /**
- * Measures candidates in turn, round after round, so that whatever else the machine does meets all of them alike. The
- * measure is CPU time of the server's process per request, not time on the wall. Each is warmed up first, until a request
- * costs no less than before: V8 compiles what is rarely called late, and it is part of the process.
+ * Measures candidates in turn, round after round, so that other load on the machine affects all of them
+ * equally. The measure is CPU time of the server's process per request, not wall-clock time. Each candidate
+ * is warmed up first, until a request costs no less than before: V8 compiles rarely called code late, and
+ * that is part of the process.
  */
 export async function measure(candidates: readonly Candidate[], options: RoundOptions): Promise<Costs> {
   const costs = new Map<string, number[]>(candidates.map(({ name }) => [name, []]))
@@ -77,12 +78,12 @@ async function once(
   const before = candidate.server.cpu()
   const result = await runLoad(machine, candidate.server.port, load, seconds)
   const cpu = candidate.server.cpu() - before
-  assertAnswers(candidate, result)
+  assertResponses(candidate, result)
   return { cost: (cpu / result.requests) * 1e6, p50Ms: result.p50Ms }
 }
 
 /** A server that refuses is fast: what is measured must be the answer that was meant. */
-function assertAnswers({ name, expect }: Candidate, { requests, refused, broken }: LoadResult): void {
+function assertResponses({ name, expect }: Candidate, { requests, refused, broken }: LoadResult): void {
   const wrong = expect === 'success' ? refused : requests - refused
   if (requests > 0 && wrong === 0 && broken === 0) return
   throw new Error(
@@ -97,6 +98,9 @@ export const ratio = (costs: Costs, ours: string, theirs: string): number =>
 /** The median cost of a candidate, in CPU microseconds per request. */
 export const costOf = (costs: Costs, name: string): number => median(costs.get(name)!)
 
-/** How much dearer one is than another that has its turn just before: what else the machine does meets both within a round. */
-export const dearer = (costs: Costs, one: string, other: string): number =>
+/**
+ * How much more expensive one candidate is than the one that ran just before it. Other load affects both
+ * within a round.
+ */
+export const moreExpensive = (costs: Costs, one: string, other: string): number =>
   median(costs.get(one)!.map((cost, round) => cost / costs.get(other)![round]!))

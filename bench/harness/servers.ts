@@ -6,9 +6,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { cpuSeconds } from './cpuSeconds.ts'
 import { type GatewayOptions, startGateway } from './gateway.ts'
-import { loadCpu, type Machine, pinned, serverCpu } from './machine.ts'
+import { cpuSeconds, loadCpu, type Machine, pinned, serverCpu } from './machine.ts'
 
 /** Gateways and vaults run as cli/bin.js starts them: what is measured is what is shipped. */
 const ours: readonly string[] = ['gateway.ts', 'vault.ts']
@@ -70,7 +69,7 @@ export class Servers {
     return JSON.parse(output) as Result
   }
 
-  /** The canned seller: answers `/1k`, `/100k` and whatever is posted with fixed bytes, on the load's CPU. */
+  /** The sample seller: responds to `/1k`, `/100k` and any POST with fixed bytes, on the load's CPU. */
   upstream(at: object = {}): Promise<Server> {
     return this.#spawn('upstream.ts', at, loadCpu)
   }
@@ -94,7 +93,7 @@ export class Servers {
     return server
   }
 
-  /** A port that nobody listens on now. */
+  /** A port that is free now. */
   freePort(): Promise<number> {
     return freePort()
   }
@@ -173,5 +172,5 @@ async function listening(port: number): Promise<void> {
     if (answered) return
     await sleep(20)
   }
-  throw new Error(`Nobody listens on port ${port} after 2 s.`)
+  throw new Error(`Nothing listens on port ${port} after 2 s.`)
 }

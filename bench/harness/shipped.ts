@@ -1,10 +1,32 @@
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { readdirSync, readFileSync } from 'node:fs'
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
 import { get } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { cpuSeconds } from './cpuSeconds.ts'
-import { shippedProgram } from './shippedProgram.ts'
+import { cpuSeconds } from './machine.ts'
+
+const root = new URL('../..', import.meta.url).pathname
+
+/**
+ * `cli/bin.js` as a user has it who installed the package: it runs what was built, where in a clone it would run the sources. Built
+ * once, into the temporary folder, and gone with this process; those that it starts use the same one. `BENCH_PROGRAM` names
+ * another one: that of an installed package.
+ */
+export function shippedProgram(): string {
+  const known = process.env['BENCH_PROGRAM']
+  if (known !== undefined) return known
+  const build = spawnSync('npm', ['run', '--silent', 'build'], { cwd: root, stdio: ['ignore', 2, 2] })
+  if (build.status !== 0) throw new Error('The package could not be built; npm says why above.')
+  const folder = mkdtempSync(join(tmpdir(), 'tollgate-package-'))
+  process.on('exit', () => rmSync(folder, { recursive: true, force: true }))
+  mkdirSync(join(folder, 'cli'))
+  for (const part of ['cli/bin.js', 'config', 'dist', 'package.json'])
+    cpSync(join(root, part), join(folder, part), { recursive: true })
+  symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'))
+  return (process.env['BENCH_PROGRAM'] = join(folder, 'cli', 'bin.js'))
+}
 
 /** A store of an older version is brought up to date first, which takes minutes where it holds a million sales. */
 const READY_WITHIN_MS = 1_200_000
@@ -51,7 +73,8 @@ export async function startShipped(
   const readyMs = performance.now() - startedMs
   const processes = () => [child.pid!, ...descendantsOf(child.pid!)]
   return {
-    ...{ port, readyMs },
+    port,
+    readyMs,
     cpu: () => processes().reduce((sum, pid) => sum + cpuSeconds(pid), 0),
     memoryMb: () => processes().reduce((sum, pid) => sum + residentMb(pid), 0),
     signal: (name) => void child.kill(name),
@@ -81,9 +104,9 @@ async function stop(child: ChildProcess, ended: Promise<unknown>): Promise<void>
 
 function isReady(port: number): Promise<boolean> {
   return new Promise((resolve) => {
-    get({ port, host: '127.0.0.1', path: '/readyz', agent: false }, (answer) => {
-      answer.resume()
-      resolve(answer.statusCode === 200)
+    get({ port, host: '127.0.0.1', path: '/readyz', agent: false }, (response) => {
+      response.resume()
+      resolve(response.statusCode === 200)
     }).on('error', () => resolve(false))
   })
 }

@@ -61,7 +61,7 @@ function nextRequest(): string | undefined {
 function run(): void {
   const socket = connect({ port: options.port, host: '127.0.0.1', noDelay: true })
   /** The head that has come so far; null while a body comes. */
-  let answerHead: string | null = ''
+  let responseHead: string | null = ''
   let owed = 0
   let askedMs = 0
   const ask = () => {
@@ -73,21 +73,21 @@ function run(): void {
   socket.on('connect', ask)
   socket.on('data', (chunk: Buffer) => {
     let left = chunk.length
-    if (answerHead !== null) {
-      answerHead += chunk.toString('latin1')
-      const end = answerHead.indexOf('\r\n\r\n')
+    if (responseHead !== null) {
+      responseHead += chunk.toString('latin1')
+      const end = responseHead.indexOf('\r\n\r\n')
       if (end === -1) return
-      left = answerHead.length - end - 4
-      owed = Number(/\r\ncontent-length: *(\d+)/i.exec(answerHead)?.[1] ?? 0)
-      if (!/^HTTP\/1\.1 [23]/.test(answerHead)) {
+      left = responseHead.length - end - 4
+      owed = Number(/\r\ncontent-length: *(\d+)/i.exec(responseHead)?.[1] ?? 0)
+      if (!/^HTTP\/1\.1 [23]/.test(responseHead)) {
         count.refused++
-        firstRefusal ??= answerHead
+        firstRefusal ??= responseHead
       }
-      answerHead = null
+      responseHead = null
     }
     owed -= left
     if (owed > 0) return
-    answerHead = ''
+    responseHead = ''
     count.requests++
     times.push(performance.now() - askedMs)
     ask()

@@ -1,23 +1,27 @@
 import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import { Kysely } from 'kysely'
-import type { Schema } from '../../adapters/sql/schema.ts'
-import { createApiKeys } from '../../adapters/sqlite/apiKeys.ts'
-import { type Operations, prepareOperations } from '../../adapters/sqlite/commit/operations.ts'
-import type { Database } from '../../adapters/sqlite/database.ts'
-import { createDiscovery } from '../../adapters/sqlite/discovery.ts'
-import { createFigures } from '../../adapters/sqlite/figures.ts'
-import { createHealthChecks } from '../../adapters/sqlite/healthChecks.ts'
-import { createLinks } from '../../adapters/sqlite/links.ts'
-import { nodeSqliteDialect } from '../../adapters/sqlite/nodeSqliteDialect.ts'
-import { openSqlite } from '../../adapters/sqlite/openSqlite.ts'
-import { createBooks } from '../../adapters/sqlite/payments/books.ts'
-import { createLeases } from '../../adapters/sqlite/payments/leases.ts'
-import { createPurchases } from '../../adapters/sqlite/payments/purchases.ts'
-import type { ReaderThread } from '../../adapters/sqlite/reader/readerThread.ts'
-import { createReviews } from '../../adapters/sqlite/reviews.ts'
-import { createSessions } from '../../adapters/sqlite/sessions/sessions.ts'
-import { createStores } from '../../adapters/sqlite/stores.ts'
-import { createWebhooks } from '../../adapters/sqlite/webhooks/webhooks.ts'
+import { createApiKeys } from '../../adapters/store/repositories/apiKeys.ts'
+import { createLeases, steady } from '../../adapters/store/repositories/leases.ts'
+import { createHealthChecks } from '../../adapters/store/repositories/links/healthChecks.ts'
+import { createLinks } from '../../adapters/store/repositories/links/links.ts'
+import { createPaymentSessions } from '../../adapters/store/repositories/paymentSessions.ts'
+import { createPayments } from '../../adapters/store/repositories/payments.ts'
+import { createRetention } from '../../adapters/store/repositories/retention.ts'
+import { createReviews } from '../../adapters/store/repositories/reviews.ts'
+import { createStores } from '../../adapters/store/repositories/stores.ts'
+import { createWebhooks } from '../../adapters/store/repositories/webhooks/webhooks.ts'
+import type { Schema } from '../../adapters/store/sql/schema.ts'
+import { type Operations, prepareOperations } from '../../adapters/store/sqlite/commit/operations.ts'
+import type { Database } from '../../adapters/store/sqlite/connect.ts'
+import { createDiscovery } from '../../adapters/store/sqlite/discovery.ts'
+import { createLinkReads } from '../../adapters/store/sqlite/links.ts'
+import { nodeSqliteDialect } from '../../adapters/store/sqlite/nodeSqliteDialect.ts'
+import { callsTo, openSqlite } from '../../adapters/store/sqlite/openSqlite.ts'
+import { createLedger } from '../../adapters/store/sqlite/payments/ledger.ts'
+import { createPurchases } from '../../adapters/store/sqlite/payments/purchases.ts'
+import type { ReaderThread } from '../../adapters/store/sqlite/reader/readerThread.ts'
+import { createStats } from '../../adapters/store/sqlite/stats.ts'
+import { readsOf } from '../../adapters/store/sqlite/templates.ts'
 import { type Clock, machineClock, systemClock } from '../../core/ports/clock.ts'
 import { silentLog } from '../../core/ports/log.ts'
 
@@ -59,20 +63,31 @@ export async function openDirect(path: string, clock: Clock) {
     of: () => thread,
     close: async () => {},
   }
+  const calls = callsTo(database.writer, clock, machineClock)
+  const reads = readsOf(connection)
+  const shared = { calls, reads, storeNow: () => machineClock.now(), clock: steady }
   return {
     connection,
-    books: createBooks(database, { of: async () => undefined, close: async () => {} }, machineClock),
-    leases: createLeases(database, machineClock),
+    ledger: {
+      ...createLedger(database, { of: async () => undefined, close: async () => {} }, machineClock),
+      ...createPayments(shared),
+      ...createRetention(calls, reads),
+    },
+    leases: createLeases(shared),
     purchases: createPurchases(database, path, thread),
-    links: createLinks(database, thread, thread),
-    healthChecks: createHealthChecks(database),
-    figures: createFigures(database, thread, thread),
-    reviews: createReviews(database, thread),
+    links: createLinks(calls, {
+      reads,
+      readsFor: () => reads,
+      own: createLinkReads(database, thread, thread),
+    }),
+    healthChecks: createHealthChecks(calls, reads),
+    stats: createStats(database, thread, thread),
+    reviews: createReviews(calls, () => reads),
     discovery: createDiscovery(database, thread),
-    stores: createStores(database),
-    keys: createApiKeys(database),
-    sessions: createSessions(database, thread),
-    webhooks: createWebhooks(database, thread, machineClock),
+    stores: createStores(calls, reads),
+    keys: createApiKeys(calls, reads),
+    sessions: createPaymentSessions(calls, reads, () => reads),
+    webhooks: createWebhooks(calls, reads, () => reads),
     /** Writes all of it, as the file of a gateway lies there: with its log beside it. */
     commit(): void {
       connection.exec('COMMIT; PRAGMA locking_mode = NORMAL; PRAGMA journal_mode = WAL')

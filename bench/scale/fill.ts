@@ -21,7 +21,10 @@ if (folder === undefined) {
 }
 const startedMs = performance.now()
 await fillStore({
-  ...{ folder, links: Number(values.links), sales: Number(values.sales), seed: Number(values.seed) },
+  folder,
+  links: Number(values.links),
+  sales: Number(values.sales),
+  seed: Number(values.seed),
   upstreamPort: Number(values['upstream-port']),
   progress: (line) => console.error(`${((performance.now() - startedMs) / 1_000).toFixed(1)} s: ${line}`),
 })

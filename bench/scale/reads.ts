@@ -60,14 +60,14 @@ export async function createReader(port: number, filled: Filled): Promise<Reader
         name === 'operator' ? { ...page, cookie } : { authorization: `Bearer ${filled.largest.apiKey}` }
       const startedMs = performance.now()
       return new Promise((resolve, reject) => {
-        const question = request({ port, host: '127.0.0.1', path, agent, headers }, (answer) => {
+        const question = request({ port, host: '127.0.0.1', path, agent, headers }, (response) => {
           let text = ''
-          answer.on('data', (chunk) => {
-            if (answer.statusCode !== 200) text += chunk
+          response.on('data', (chunk) => {
+            if (response.statusCode !== 200) text += chunk
           })
-          answer.on('end', () => {
-            if (answer.statusCode === 200) resolve(performance.now() - startedMs)
-            else reject(new Error(`GET ${path} answered ${answer.statusCode}: ${text.slice(0, 300)}`))
+          response.on('end', () => {
+            if (response.statusCode === 200) resolve(performance.now() - startedMs)
+            else reject(new Error(`GET ${path} answered ${response.statusCode}: ${text.slice(0, 300)}`))
           })
         })
         question.on('error', reject)

@@ -1,6 +1,5 @@
-import { apiKeyFrom, prefixOf } from '../../admin-api/auth/apiKey.ts'
-import type { Link } from '../../core/domain/link.ts'
-import { linkDefaults } from '../../core/domain/linkDefaults.ts'
+import { apiKeyFrom, prefixOf } from '../../admin-api/sellers/apiKey.ts'
+import { type Link, linkDefaults } from '../../core/domain/link.ts'
 import type { Store } from '../../core/domain/store.ts'
 import type { Sealer } from '../../core/ports/sealer.ts'
 import type { DirectStore } from './directStore.ts'
@@ -58,15 +57,16 @@ export async function openStores(
     const apiKey = apiKeyFrom(Buffer.from(seeded.hex('api key', n), 'hex'))
     const common = { createdAtMs, updatedAtMs: createdAtMs }
     const store = {
-      ...{
-        ...common,
-        id,
-        username: `seller_${n}`,
-        displayName: `Seller ${n}`,
-        bio: 'Sells answers.',
-        avatarUrl: '',
-      },
-      ...{ developerModeEnabled: true, createdBy: 'agent', socials: [], payoutChangedAtMs: null },
+      ...common,
+      id,
+      username: `seller_${n}`,
+      displayName: `Seller ${n}`,
+      bio: 'Sells answers.',
+      avatarUrl: '',
+      developerModeEnabled: true,
+      createdBy: 'agent',
+      socials: [],
+      payoutChangedAtMs: null,
       payout: { base: walletOf('payout', n), solana: null },
     } as const satisfies Store
     const { socials, payoutChangedAtMs, ...opened } = store
@@ -74,9 +74,15 @@ export async function openStores(
       opened,
       { chain: 'base', address: walletOf('owner', n), storeId: id },
       {
-        ...{ id: seeded.uuid('key', n), storeId: id, name: 'Made at sign-up', isActive: true, createdAtMs },
-        ...{ keyPrefix: prefixOf(apiKey), keyHash: sealer.mac('api-key', apiKey).toString('hex') },
-        ...{ lastUsedAtMs: null, revokedAtMs: null },
+        id: seeded.uuid('key', n),
+        storeId: id,
+        name: 'Made at sign-up',
+        isActive: true,
+        createdAtMs,
+        keyPrefix: prefixOf(apiKey),
+        keyHash: sealer.mac('api-key', apiKey).toString('hex'),
+        lastUsedAtMs: null,
+        revokedAtMs: null,
       },
     )
     const made: Link[] = []
@@ -98,15 +104,24 @@ export async function openStores(
     const isStealth = i % 97 === 96
     return {
       ...linkDefaults,
-      ...{ id: seeded.uuid('link', n, i), storeId, slug: `${subject}-${i}`, url: `${urlOf(n)}/1k?link=${i}` },
+      id: seeded.uuid('link', n, i),
+      storeId,
+      slug: `${subject}-${i}`,
+      url: `${urlOf(n)}/1k?link=${i}`,
       title: `${seeded.pick(adjectives)} ${subject} no ${i}`,
       description: `All about ${subject} and ${other}, ${seeded.pick(adjectives)} and ${seeded.pick(adjectives)}; number ${i}.`,
       price: i % 5 === 4 ? '0' : seeded.pick(prices),
       linkType: i % 10 === 9 ? 'standard' : 'api',
-      ...{ isStealth, privateSlug: isStealth ? seeded.hex('slug', n, i).slice(0, 32) : null },
-      ...{ isPublic: i % 10 !== 3, isActive: true, suspension: null, tags: [subject, other] },
+      isStealth,
+      privateSlug: isStealth ? seeded.hex('slug', n, i).slice(0, 32) : null,
+      isPublic: i % 10 !== 3,
+      isActive: true,
+      suspension: null,
+      tags: [subject, other],
       ...(i % 2 === 0 && { inputSchema: schema, outputExample: example }),
-      ...{ createdAtMs, updatedAtMs: createdAtMs, version: 1 },
+      createdAtMs,
+      updatedAtMs: createdAtMs,
+      version: 1,
     }
   }
 

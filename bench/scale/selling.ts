@@ -3,7 +3,7 @@ import type { BenchContext } from '../bench.ts'
 import { runLoad } from '../harness/load.ts'
 import { median } from '../harness/median.ts'
 import { price } from '../servers/offer.ts'
-import type { Place } from './place.ts'
+import type { Place } from './target.ts'
 
 /** Claims that wait for each other's commit at once, as many as a busy gateway has. */
 const claimsAtOnce = { sqlite: 64, postgres: 256 } as const

@@ -4,8 +4,8 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import pg from 'pg'
-import { openPostgres } from '../../adapters/postgres/openPostgres.ts'
-import { openSqlite } from '../../adapters/sqlite/openSqlite.ts'
+import { openPostgres } from '../../adapters/store/postgres/openPostgres.ts'
+import { openSqlite } from '../../adapters/store/sqlite/openSqlite.ts'
 import { systemClock } from '../../core/ports/clock.ts'
 import { silentLog } from '../../core/ports/log.ts'
 import { asset, network, payTo } from './offer.ts'
@@ -46,7 +46,7 @@ let isOver = false
 async function claimOn(): Promise<void> {
   while (!isOver) {
     const nonce = randomBytes(32).toString('hex')
-    const result = await store.books.claim({
+    const result = await store.ledger.claim({
       key: nonce,
       scheme: 'exact',
       network,
@@ -64,7 +64,7 @@ async function claimOn(): Promise<void> {
       purchaseId: randomUUID(),
       payload,
     })
-    if (!result.won) throw new Error('Expected to win the claim of a payment that nobody has.')
+    if (!result.won) throw new Error('Expected to win the claim of an unclaimed payment.')
     done++
   }
 }

@@ -1,34 +1,41 @@
 import { randomUUID } from 'node:crypto'
-import { createEgress } from '../../adapters/egress/createEgress.ts'
-import { createAnswerMemory } from '../../adapters/memory/answerMemory.ts'
+import { createReceiptSigner } from '../../adapters/chains/evm/receiptSigner.ts'
+import { createWalletProofs } from '../../adapters/chains/wallets/walletProofs.ts'
+import { createEgress } from '../../adapters/egress/egress.ts'
 import { createChanges } from '../../adapters/memory/changes.ts'
 import { createMemoryCounters } from '../../adapters/memory/counters.ts'
-import { createMetrics } from '../../adapters/metrics/createMetrics.ts'
-import { createSealer } from '../../adapters/secrets/createSealer.ts'
-import { keepTickShape } from '../../cli/runtime/heap/keepTickShape.ts'
+import { createResponseBuffer } from '../../adapters/memory/responseBuffer.ts'
+import { createMetrics } from '../../adapters/metrics/metrics.ts'
+import { createSealer } from '../../adapters/secrets/sealer.ts'
+import { openSqlite } from '../../adapters/store/sqlite/openSqlite.ts'
 import { limitThreadHeaps } from '../../cli/runtime/heap/limitThreadHeaps.ts'
+import { keepTickShape } from '../../cli/runtime/heap/tickObjectShape.ts'
 import { parseConfig } from '../../core/config/loadConfig.ts'
 import { builtInAssets } from '../../core/domain/asset.ts'
-import type { Link } from '../../core/domain/link.ts'
-import { linkDefaults } from '../../core/domain/linkDefaults.ts'
+import { type Link, linkDefaults } from '../../core/domain/link.ts'
 import { buildGeneration, type PluginEntry } from '../../core/kernel/generation.ts'
 import { createPluginLoader } from '../../core/kernel/pluginLoader.ts'
-import { createPayments } from '../../core/payments/engine.ts'
-import { holdLease } from '../../core/payments/heldLease.ts'
+import { PaymentEngine } from '../../core/payments/engine.ts'
+import { holdLease } from '../../core/payments/leases.ts'
 import { createPurchaseNotes } from '../../core/payments/purchase.ts'
 import type { GatewayPorts } from '../../core/plugin/ports.ts'
 import { systemClock } from '../../core/ports/clock.ts'
 import { silentLog } from '../../core/ports/log.ts'
 import type { DataStore } from '../../core/ports/store/store.ts'
-import { createGateway } from '../../gateway/server.ts'
+import { Gateway } from '../../gateway/server.ts'
 import { builtInPlugins } from '../../plugins/builtIn.ts'
-import { openStoreAt } from '../scale/openStoreAt.ts'
-import type { StoreAt } from '../scale/place.ts'
-import bought from './boughtPlugin.ts'
-import { createForgetfulBooks } from './forgetfulBooks.ts'
-import { createLibraryCounters } from './libraryCounters.ts'
+import type { StoreAt } from '../scale/target.ts'
 import { payTo } from './offer.ts'
-import { createStubbedSettler } from './stubbedSettler.ts'
+import bought, { createForgetfulLedger, createLibraryCounters, createStubbedSettler } from './standIns.ts'
+
+/** Opens the store of a bench's program. */
+async function openStoreAt(at: StoreAt): Promise<DataStore> {
+  const options = { clock: systemClock, log: silentLog }
+  if (!('postgresUrl' in at)) return openSqlite({ ...options, path: at.dbPath })
+  // As in the shipped command, a gateway with a SQLite file does not load the driver.
+  const { openPostgres } = await import('../../adapters/store/postgres/openPostgres.ts')
+  return openPostgres({ ...options, url: at.postgresUrl, schema: at.schema })
+}
 
 export interface GatewayServerOptions {
   readonly upstreamPort: number
@@ -79,7 +86,7 @@ export async function createGatewayUnderTest(
   const lease = await holdLease(store.leases, `process:${instanceId}`, log)
   const sealer = createSealer(Buffer.alloc(32, 7))
   const notes = createPurchaseNotes(sealer, '_svc')
-  const books = options.storesPayments === false ? createForgetfulBooks() : store.books
+  const ledger = options.storesPayments === false ? createForgetfulLedger() : store.ledger
   const chains = {
     assets: builtInAssets.filter((asset) => asset.network === settler.network),
     settlers: [settler],
@@ -90,14 +97,17 @@ export async function createGatewayUnderTest(
     log,
     counters: options.counters === 'library' ? createLibraryCounters() : createMemoryCounters(),
     links: store.links,
-    payments: createPayments({ books, chains, notes, lease, clock, log }),
+    payments: new PaymentEngine({ ledger, chains, notes, lease, clock, log }),
     purchases: store.purchases,
-    figures: store.figures,
+    stats: store.stats,
     healthChecks: store.healthChecks,
     leases: store.leases,
     changes: createChanges(),
     egress: createEgress({ allowPrivateCidrs: ['127.0.0.0/8'], log }),
     sealer,
+    walletProofs: createWalletProofs(),
+    nonces: store.nonces,
+    receiptSigner: createReceiptSigner(sealer),
     metrics: createMetrics().metrics,
     chains,
     service: {
@@ -107,14 +117,15 @@ export async function createGatewayUnderTest(
       instanceId,
       runsJobs: false,
     },
-    jobLine: { isHere: false, post() {}, hear: () => () => undefined },
-    answerMemory: createAnswerMemory(),
+    jobChannel: { isHere: false, post() {}, listen: () => () => undefined },
+    channels: null,
+    responseBuffer: createResponseBuffer(),
   }
   const generation = await buildGeneration(await entriesOf(options.plugins ?? usualPlugins), ports)
-  const handOver = { web() {}, upgrade() {}, close() {} }
-  const gateway = createGateway(
+  const forwarder = { web() {}, upgrade() {}, close() {} }
+  const gateway = new Gateway(
     generation,
-    { ...ports, handOver },
+    { ...ports, forwarder },
     {
       headersTimeoutMs: 10_000,
       requestTimeoutMs: 60_000,

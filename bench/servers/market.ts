@@ -1,7 +1,7 @@
 // Fills a marketplace and searches it, one search at a time, past every cache but SQLite's pages.
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { openSqlite } from '../../adapters/sqlite/openSqlite.ts'
+import { openSqlite } from '../../adapters/store/sqlite/openSqlite.ts'
 import { systemClock } from '../../core/ports/clock.ts'
 import { silentLog } from '../../core/ports/log.ts'
 import { type DiscoveryQuery, wordsOf } from '../../core/ports/store/discovery.ts'

@@ -1,3 +1,12 @@
+/** A JSON document of exactly so many bytes, ASCII. */
+export function cannedJson(bytes: number): string {
+  const item = '{"id":1234,"name":"a seller\'s answer","price":"0.10","tags":["one","two"]}'
+  let json = '{"items":['
+  while (json.length + item.length + 20 < bytes) json += `${item},`
+  json += '0],"pad":"'
+  return `${json}${'x'.repeat(bytes - json.length - 2)}"}`
+}
+
 /** What the paid links of the benches cost and where the money goes: the same for Tollgate and for the peer. */
 export const network = 'eip155:84532' as const
 export const asset = '0x036CbD53842c5426634e7929541eC2318f3dCF7e'

@@ -1,11 +1,10 @@
 // Runs calls through programs of the kernel that differ only in how many plugins stand in them, and prints what one more
 // costs in nanoseconds of CPU time. The plugins are compiled like any other.
-import { compile } from '../../core/kernel/compile.ts'
-import type { Program } from '../../core/kernel/program.ts'
+import { compile, Shapes } from '../../core/kernel/compile.ts'
+import type { Pipeline } from '../../core/kernel/pipeline.ts'
 import { prototypeLinks } from '../../core/kernel/prototypeLinks.ts'
 import type { ReadyPlugin } from '../../core/kernel/readyPlugin.ts'
 import { run } from '../../core/kernel/run.ts'
-import { Shapes } from '../../core/kernel/shapes.ts'
 import { type Exchange, gatewayPlugin, type Hook, handled } from '../../core/plugin/gateway.ts'
 
 const { calls } = JSON.parse(process.argv[2]!) as { calls: number }
@@ -34,28 +33,28 @@ for (let i = 0; i <= many; i++) {
   makers.push(new Function('x', `if (x.status === ${1_000 + i}) throw new Error('never')`) as Hook)
 }
 const late: Hook = async () => undefined
-const answer: Hook = () => handled
-function programOf(hooks: readonly Hook[]): Program {
+const respond: Hook = () => handled
+function pipelineOf(hooks: readonly Hook[]): Pipeline {
   const plugins = pluginsOf(hooks.length, (i) => hooks[i]!)
   return compile(prototypeLinks[0]!, plugins, new Shapes(plugins, () => {}))
 }
 
-const few = programOf([makers[0]!, answer])
-const more = programOf([...makers, answer])
-const fewLate = programOf([makers[0]!, late, answer])
-const moreLate = programOf([makers[0]!, ...new Array<Hook>(many + 1).fill(late), answer])
+const few = pipelineOf([makers[0]!, respond])
+const more = pipelineOf([...makers, respond])
+const fewLate = pipelineOf([makers[0]!, late, respond])
+const moreLate = pipelineOf([makers[0]!, ...new Array<Hook>(many + 1).fill(late), respond])
 
-function cost(program: Program): number {
+function cost(program: Pipeline): number {
   const { hooks } = program.shape
-  exchange.program = program
+  exchange.pipeline = program
   const before = process.cpuUsage()
   for (let i = 0; i < calls; i++) run(hooks, exchange)
   return nsSince(before)
 }
 
-async function lateCost(program: Program): Promise<number> {
+async function lateCost(program: Pipeline): Promise<number> {
   const { hooks } = program.shape
-  exchange.program = program
+  exchange.pipeline = program
   const before = process.cpuUsage()
   for (let i = 0; i < calls / many; i++) await run(hooks, exchange)
   return nsSince(before) * many

@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { authorizationDigest, domainSeparator } from '../../adapters/chains/evm/check/authorization.ts'
-import { keccak256 } from '../../core/evm/keccak.ts'
+import { keccak256 } from '../../core/evm/hex.ts'
 import { encodeHeader } from '../../core/x402/header.ts'
 import { amountAtomic, asset, domain, network, payTo } from './offer.ts'
 

@@ -39,7 +39,7 @@ const child = spawn(process.execPath, [program, 'start', '--config', file], {
   env: { ...process.env, BENCH_KEY: `0x${randomBytes(32).toString('hex')}` },
 })
 const ended = once(child, 'exit')
-while (!(await answers(port))) {
+while (!(await respond(port))) {
   if (child.exitCode !== null) throw new Error('tollgate start ended by itself; it says why above.')
   await sleep(5)
 }
@@ -50,7 +50,7 @@ child.kill('SIGKILL')
 await ended
 console.log(JSON.stringify({ startMs, idleMb: Number(rss[1]) / 1024 }))
 
-function answers(port: number): Promise<boolean> {
+function respond(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(port, '127.0.0.1')
     socket.on('connect', () => {

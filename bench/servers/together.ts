@@ -14,7 +14,7 @@ import { runLoad } from '../harness/load.ts'
 import { startShipped } from '../harness/shipped.ts'
 
 export interface TogetherOptions {
-  /** Payments that one transaction may settle. */
+  /** Maximum number of payments per transaction. */
   readonly together: number
   /** Calls under way at once. */
   readonly atOnce: number
@@ -88,8 +88,12 @@ try {
   const { gas, transactions } = await usedSince(blockBefore)
   await gateway.stop()
   const result = {
-    ...{ paymentsPerSecond: calls / seconds, gasPerPayment: gas / calls, cpuUs },
-    ...{ payments: calls, transactions, p50Ms: p50Ms! },
+    paymentsPerSecond: calls / seconds,
+    gasPerPayment: gas / calls,
+    cpuUs,
+    payments: calls,
+    transactions,
+    p50Ms: p50Ms!,
   }
   console.log(JSON.stringify(result satisfies TogetherResult))
 

@@ -1,21 +1,21 @@
 // The canned seller: as little work per request as node can do, so that it is never what is measured.
 // In its first argument, where it is to be found at a certain place: {port, host}.
 import { createServer } from 'node:net'
-import { cannedJson } from './canned.ts'
+import { cannedJson } from './offer.ts'
 
 const { port = 0, host = '127.0.0.1' } = JSON.parse(process.argv[2] ?? '{}') as {
   port?: number
   host?: string
 }
-const answers = new Map(
+const responses = new Map(
   [1_024, 102_400].map((bytes) => {
     const body = cannedJson(bytes)
     const head = `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nDate: Thu, 01 Jan 2026 00:00:00 GMT\r\nContent-Length: ${body.length}\r\n\r\n`
     return [bytes, Buffer.from(head + body, 'latin1')]
   }),
 )
-const small = answers.get(1_024)!
-const large = answers.get(102_400)!
+const small = responses.get(1_024)!
+const large = responses.get(102_400)!
 
 const server = createServer({ noDelay: true }, (socket) => {
   let open = ''

@@ -3,12 +3,13 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { keepTickShape } from '../../cli/runtime/heap/keepTickShape.ts'
+import { keepTickShape } from '../../cli/runtime/heap/tickObjectShape.ts'
 import { initVault } from '../../cli/vault/initVault.ts'
 import { openHost } from '../../cli/vault/openHost.ts'
 import { silentLog } from '../../core/ports/log.ts'
-import type { VaultApi } from '../../vault/host/vaultApi.ts'
+import type { VaultApi } from '../../vault/host/createVaultApi.ts'
 import { startVaultServer } from '../../vault/http/server.ts'
+import { remoteRoutes } from '../../vault/operations/table.ts'
 import { startProxy } from '../../vault/proxy/startProxy.ts'
 import { startRelay } from '../../vault/relay/startRelay.ts'
 
@@ -51,6 +52,7 @@ async function proxyPort(relayUrl: string, api: VaultApi): Promise<number> {
     vaultId: after('--vault'),
     hpkeKey: after('--hpke-key'),
     relay: relayUrl,
+    routes: remoteRoutes,
     port: 0,
     home: join(folder, 'proxy'),
   })

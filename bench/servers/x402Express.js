@@ -5,8 +5,7 @@ import { ExactEvmScheme } from '@x402/evm/exact/server'
 import { paymentMiddleware } from '@x402/express'
 import express from 'express'
 import { verifyTypedData } from 'viem'
-import { cannedJson } from './canned.ts'
-import { asset, domain, network, payTo } from './offer.ts'
+import { asset, cannedJson, domain, network, payTo } from './offer.ts'
 
 const types = {
   TransferWithAuthorization: [

@@ -8,8 +8,8 @@ import type { OfferTerms } from '../../core/x402/offerTerms.ts'
 import { startLocalEvm } from '../../localnet/evm/startLocalEvm.ts'
 import { startLocalSolana } from '../../localnet/solana/startLocalSolana.ts'
 import { createEvmBuyer } from './evmBuyer.ts'
+import { verifyReceipt } from './receipt.ts'
 import { createSolanaBuyer } from './solanaBuyer.ts'
-import { verifyReceipt } from './verifyReceipt.ts'
 
 const evm = await startLocalEvm()
 t.teardown(() => evm.close())
@@ -25,6 +25,7 @@ const solanaPayee = Keypair.generate().publicKey.toBase58()
 solana.createAta(solanaPayee)
 
 const evmTerms: OfferTerms = {
+  scheme: 'exact',
   asset: builtInAssets.find((asset) => asset.network === evm.network)!,
   amountAtomic: 10_000n,
   payTo: privateKeyToAccount(generatePrivateKey()).address,
@@ -32,6 +33,7 @@ const evmTerms: OfferTerms = {
   extra: { name: 'USDC', version: '2' },
 }
 const solanaTerms: OfferTerms = {
+  scheme: 'exact',
   asset: builtInAssets.find((asset) => asset.network === solana.network)!,
   amountAtomic: 10_000n,
   payTo: solanaPayee,
@@ -39,10 +41,10 @@ const solanaTerms: OfferTerms = {
   extra: { feePayer: Keypair.generate().publicKey.toBase58() },
 }
 
-type Lie = (method: string, honest: unknown) => unknown
+type Tamper = (method: string, honest: unknown) => unknown
 
-/** A node that passes calls on to a chain and changes the results. Its path stands for an access key. */
-async function startNode(t: Test, rpcUrl: string, lie: Lie): Promise<string> {
+/** A node that forwards calls to a chain and changes the results. Its path represents an access key. */
+async function startNode(t: Test, rpcUrl: string, tamper: Tamper): Promise<string> {
   const server = createServer(async (request, response) => {
     const chunks: Buffer[] = []
     for await (const chunk of request) chunks.push(chunk as Buffer)
@@ -53,7 +55,7 @@ async function startNode(t: Test, rpcUrl: string, lie: Lie): Promise<string> {
       body: JSON.stringify(call),
     })
     const { result } = (await answer.json()) as { result: unknown }
-    const changed = lie(call.method, result)
+    const changed = tamper(call.method, result)
     if (changed instanceof Error) return response.writeHead(500).end(changed.message)
     response.end(JSON.stringify({ jsonrpc: '2.0', id: call.id, result: changed }))
   })
@@ -65,42 +67,48 @@ async function startNode(t: Test, rpcUrl: string, lie: Lie): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}/secret-access-key`
 }
 
-const lieOn =
-  (method: string, value: unknown): Lie =>
+const tamperOn =
+  (method: string, value: unknown): Tamper =>
   (called, honest) =>
     called === method ? value : honest
 
-const evmLies: Record<string, [lie: Lie, message: RegExp]> = {
-  'serves another chain': [lieOn('eth_chainId', '0x1'), /serves chain 1/],
-  'has another token at the address': [lieOn('eth_call', `0x${'11'.repeat(32)}`), /another EIP-712 domain/],
-  'has no token at the address': [lieOn('eth_call', '0x'), /eth_call with something else/],
-  'answers with nothing': [lieOn('eth_blockNumber', null), /something else than a number/],
-  'is broken': [() => new Error('<html>'), /answered HTTP 500/],
+const evmTampering: Record<string, [lie: Tamper, message: RegExp]> = {
+  'serves another chain': [tamperOn('eth_chainId', '0x1'), /serves chain 1/],
+  'has another token at the address': [
+    tamperOn('eth_call', `0x${'11'.repeat(32)}`),
+    /different EIP-712 domain/,
+  ],
+  'has no token at the address': [tamperOn('eth_call', '0x'), /unexpected result for eth_call/],
+  'answers with nothing': [tamperOn('eth_blockNumber', null), /expected a number from the node/],
+  'is broken': [() => new Error('<html>'), /returned HTTP 500/],
 }
 
-for (const [name, [lie, message]] of Object.entries(evmLies)) {
+for (const [name, [tamper, message]] of Object.entries(evmTampering)) {
   t.test(`nothing is signed for an EVM node that ${name}, and its URL is not repeated`, async (t) => {
-    const buyer = createEvmBuyer({ privateKey, rpcUrl: await startNode(t, evm.rpcUrl, lie) })
+    const buyer = createEvmBuyer({ privateKey, rpcUrl: await startNode(t, evm.rpcUrl, tamper) })
     const error = await buyer.sign(evmTerms, AbortSignal.timeout(5_000)).catch((e: Error) => e)
     t.match(error, { name: 'BuyerRefusal', message })
     t.notMatch((error as Error).message, /secret-access-key/)
   })
 }
 
-const solanaLies: Record<string, [lie: Lie, message: RegExp]> = {
-  'serves another chain': [lieOn('getGenesisHash', '5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp'), /serves chain 5eykt/],
-  'knows no accounts': [
-    lieOn('getMultipleAccounts', { value: [null, null, null, null] }),
-    /mint .* is not the USDC/,
+const solanaTampering: Record<string, [lie: Tamper, message: RegExp]> = {
+  'serves another chain': [
+    tamperOn('getGenesisHash', '5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp'),
+    /serves chain 5eykt/,
   ],
-  'answers with fewer accounts': [lieOn('getMultipleAccounts', { value: [] }), /something else/],
-  'knows no block hash': [lieOn('getLatestBlockhash', { value: {} }), /something else/],
-  'is broken': [() => new Error('<html>'), /answered HTTP 500/],
+  'knows no accounts': [
+    tamperOn('getMultipleAccounts', { value: [null, null, null, null] }),
+    /mint .* is not that of the known USDC/,
+  ],
+  'answers with fewer accounts': [tamperOn('getMultipleAccounts', { value: [] }), /unexpected result/],
+  'knows no block hash': [tamperOn('getLatestBlockhash', { value: {} }), /unexpected result/],
+  'is broken': [() => new Error('<html>'), /returned HTTP 500/],
 }
 
-for (const [name, [lie, message]] of Object.entries(solanaLies)) {
+for (const [name, [tamper, message]] of Object.entries(solanaTampering)) {
   t.test(`nothing is signed for a Solana node that ${name}, and its URL is not repeated`, async (t) => {
-    const rpcUrl = await startNode(t, solana.rpcUrl, lie)
+    const rpcUrl = await startNode(t, solana.rpcUrl, tamper)
     const buyer = createSolanaBuyer({ secret: keypair.secretKey, rpcUrl })
     const error = await buyer.sign(solanaTerms, AbortSignal.timeout(5_000)).catch((e: Error) => e)
     t.match(error, { name: 'BuyerRefusal', message })
@@ -119,7 +127,10 @@ t.test('a wallet signs once, however it is called', async (t) => {
       tries.map(({ status }) => status),
       ['fulfilled', 'rejected', 'rejected'],
     )
-    await t.rejects(buyer.sign(terms, signal), { name: 'BuyerRefusal', message: /no second one/ })
+    await t.rejects(buyer.sign(terms, signal), {
+      name: 'BuyerRefusal',
+      message: /does not sign a second one/,
+    })
   }
 })
 
@@ -143,14 +154,14 @@ t.test('a node that is sent elsewhere is not followed', async (t) => {
   const buyer = createEvmBuyer({ privateKey, rpcUrl })
   await t.rejects(buyer.sign(evmTerms, AbortSignal.timeout(5_000)), {
     name: 'BuyerRefusal',
-    message: /No node answered/,
+    message: /No node responded to/,
   })
 })
 
 t.test('a node of another chain verifies nothing', async (t) => {
   const buyer = createEvmBuyer({ privateKey, rpcUrl: evm.rpcUrl })
   const payment = await buyer.sign(evmTerms, AbortSignal.timeout(5_000))
-  const rpcUrl = await startNode(t, evm.rpcUrl, lieOn('eth_chainId', '0x1'))
+  const rpcUrl = await startNode(t, evm.rpcUrl, tamperOn('eth_chainId', '0x1'))
   for (const transaction of [null, `0x${'ab'.repeat(32)}`]) {
     const verdict = await verifyReceipt({ payment, transaction, signal: AbortSignal.timeout(1_000) }, rpcUrl)
     t.match(verdict, { isVerified: false, problem: /serves chain 1/ })
@@ -172,7 +183,7 @@ t.test('of a node that does not answer nobody says what the chain has', async (t
   t.match(await verifyReceipt({ payment, transaction, signal: end.signal }, rpcUrl), {
     isVerified: false,
     charged: 'unknown',
-    problem: 'the chain could not be asked in time',
+    problem: 'the chain did not respond in time',
   })
 })
 

@@ -1,42 +1,46 @@
 import type { NetworkId } from '../../core/domain/network.ts'
-import { askByFetch } from '../../core/rpc/askByFetch.ts'
-import { createRpc } from '../../core/rpc/rpc.ts'
-import { RpcRefused, RpcUnreachable } from '../../core/rpc/rpcError.ts'
-import { servedChain } from '../../core/rpc/servedChain.ts'
+import { RpcRefused, RpcUnreachable } from '../../core/rpc/post.ts'
+import { requestByFetch } from '../../core/rpc/requestByFetch.ts'
+import { createRpc, servedChain } from '../../core/rpc/rpc.ts'
 
 const CALL_TIMEOUT_MS = 15_000
 
 /**
- * Calls one JSON-RPC 2.0 method; the result is not checked.
+ * Calls one JSON-RPC 2.0 method. The result is not validated.
  *
- * @throws {RpcUnreachable} also when the node refuses the call. Messages hold nothing of the URL but its host.
+ * @throws {RpcUnreachable} also if the node rejects the call. Messages contain only the host of the URL
  */
 export type JsonRpc = (method: string, params: readonly unknown[], signal: AbortSignal) => Promise<unknown>
 
 /**
- * Makes a JSON-RPC client for one node; 15 s a call at most.
+ * Creates a JSON-RPC client for one node, with a timeout of 15 s per call.
  *
- * @param rpcUrl http(s) address of the node
- * @param network the chain that it must serve to be believed; not asked for when left out
+ * @param rpcUrl http(s) URL of the node
+ * @param network the chain that the node must serve. If absent, the chain is not checked
  */
 export function createJsonRpc(rpcUrl: string, network?: NetworkId): JsonRpc {
   const chain = network === undefined ? {} : { chain: servedChain(network) }
-  const rpc = createRpc({ urls: [rpcUrl], ask: askByFetch(fetch), timeoutMs: CALL_TIMEOUT_MS, ...chain })
+  const rpc = createRpc({
+    urls: [rpcUrl],
+    sendRequest: requestByFetch(fetch),
+    timeoutMs: CALL_TIMEOUT_MS,
+    ...chain,
+  })
   return async (method, params, signal) => {
     const limit = AbortSignal.any([signal, AbortSignal.timeout(CALL_TIMEOUT_MS)])
     try {
       return await rpc.callWithin(limit, method, ...params)
     } catch (error) {
       if (!(error instanceof RpcRefused)) throw error
-      // The node's own words may be anything.
-      throw new RpcUnreachable(`The chain's node refused ${method} (code ${error.code})`, { cause: error })
+      // The node's own message is left out, because it is untrusted.
+      throw new RpcUnreachable(`The chain's node rejected ${method} (code ${error.code})`, { cause: error })
     }
   }
 }
 
-/** @throws {RpcUnreachable} for an answer that has another form than the method's */
+/** The error for a result that does not have the method's form. */
 export const unexpected = (method: string): RpcUnreachable =>
-  new RpcUnreachable(`The chain's node answered ${method} with something else`)
+  new RpcUnreachable(`The chain's node returned an unexpected result for ${method}`)
 
 const publicNodes: Readonly<Record<string, string>> = {
   'eip155:8453': 'https://mainnet.base.org',
@@ -45,5 +49,5 @@ const publicNodes: Readonly<Record<string, string>> = {
   'solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1': 'https://api.devnet.solana.com',
 }
 
-/** The public node of a network, kept by its makers and rate limited; undefined for a network that has none here. */
+/** The network's public node, which is run by the makers of the network and rate limited. Undefined if the network has none. */
 export const publicRpcUrl = (network: NetworkId): string | undefined => publicNodes[network]

@@ -3,6 +3,7 @@ import { Keypair } from '@solana/web3.js'
 import type { PaymentPayload, PaymentRequirements } from '@x402/core/types'
 import { toFacilitatorEvmSigner } from '@x402/evm'
 import { ExactEvmScheme } from '@x402/evm/exact/facilitator'
+import { UptoEvmScheme } from '@x402/evm/upto/facilitator'
 import { toFacilitatorSvmSigner } from '@x402/svm'
 import { ExactSvmScheme } from '@x402/svm/exact/facilitator'
 import t from 'tap'
@@ -14,13 +15,13 @@ import type { OfferTerms } from '../../core/x402/offerTerms.ts'
 import { startLocalEvm } from '../../localnet/evm/startLocalEvm.ts'
 import { startLocalSolana } from '../../localnet/solana/startLocalSolana.ts'
 import { createEvmBuyer } from './evmBuyer.ts'
+import { verifyReceipt } from './receipt.ts'
 import { createSolanaBuyer } from './solanaBuyer.ts'
-import { verifyReceipt } from './verifyReceipt.ts'
 
-/** The offer as the reference's facilitator wants it, and the payment as our buyer sends it. */
+/** The offer in the form of the reference facilitator, and the payment as this buyer sends it. */
 function toReference(terms: OfferTerms, payload: object): [PaymentPayload, PaymentRequirements] {
   const accepted = {
-    scheme: 'exact',
+    scheme: terms.scheme,
     network: terms.asset.network,
     amount: terms.amountAtomic.toString(),
     asset: terms.asset.address,
@@ -52,6 +53,7 @@ t.test('the reference facilitator verifies and settles an EVM payment of ours', 
   const buyer = createEvmBuyer({ privateKey, rpcUrl: chain.rpcUrl })
   const payTo = privateKeyToAccount(generatePrivateKey()).address
   const terms: OfferTerms = {
+    scheme: 'exact',
     asset: assetOf(chain.network),
     amountAtomic: 250_000n,
     payTo: payTo.toLowerCase(),
@@ -67,6 +69,98 @@ t.test('the reference facilitator verifies and settles an EVM payment of ours', 
   t.match(await verifyReceipt(query, chain.rpcUrl), { isVerified: true, charged: 'yes' })
   t.equal(await chain.balanceUsdc(payTo), 250_000n)
 })
+
+for (const scheme of ['exact', 'upto'] as const) {
+  t.test(
+    `the reference facilitator verifies and settles a payment of ours by Permit2, scheme ${scheme}`,
+    async (t) => {
+      const chain = await startLocalEvm()
+      t.teardown(() => chain.close())
+      const account = mnemonicToAccount(chain.mnemonic)
+      const client = createWalletClient({
+        account,
+        chain: baseSepolia,
+        transport: http(chain.rpcUrl),
+        pollingInterval: 50,
+      }).extend(publicActions)
+      const signer = toFacilitatorEvmSigner({ ...client, address: account.address } as never)
+      const facilitator = scheme === 'exact' ? new ExactEvmScheme(signer) : new UptoEvmScheme(signer)
+
+      const privateKey = generatePrivateKey()
+      const payer = privateKeyToAccount(privateKey).address
+      await chain.mintUsdc(payer, 1_000_000n)
+      const payTo = privateKeyToAccount(generatePrivateKey()).address
+      const terms: OfferTerms = {
+        scheme,
+        asset: assetOf(chain.network),
+        amountAtomic: 250_000n,
+        payTo: payTo.toLowerCase(),
+        maxTimeoutSeconds: 60,
+        extra: {
+          name: 'USDC',
+          version: '2',
+          assetTransferMethod: 'permit2',
+          facilitatorAddress: account.address,
+        },
+        permit2: { facilitator: scheme === 'exact' ? null : account.address },
+      }
+      const newBuyer = () => createEvmBuyer({ privateKey, rpcUrl: chain.rpcUrl })
+      await t.rejects(newBuyer().sign(terms, AbortSignal.timeout(10_000)), {
+        name: 'BuyerRefusal',
+        message:
+          /cast send 0x036CbD.* 'approve\(address,uint256\)' 0x000000000022D473030F116dDEE9F6B43aC78BA3 250000/,
+      })
+      await chain.allowPermit2(payer)
+
+      const payment = await newBuyer().sign(terms, AbortSignal.timeout(10_000))
+      const [sent, offered] = toReference(terms, payment.payload)
+      t.match(await facilitator.verify(sent, offered), { isValid: true, payer })
+      const [amount, charged] = scheme === 'exact' ? ['250000', 250_000n] : ['40000', 40_000n]
+      const before = await verifyReceipt(
+        { payment, transaction: null, amount: '0', signal: AbortSignal.timeout(10_000) },
+        chain.rpcUrl,
+      )
+      t.match(before, { isVerified: true, charged: 'not_yet', chargedAmount: '0' })
+      const settled = await facilitator.settle(sent, { ...offered, amount })
+      t.match(settled, { success: true })
+      t.equal(await chain.balanceUsdc(payTo), charged)
+      const verdictOn = (transaction: string | null, amount: string | null) =>
+        verifyReceipt({ payment, transaction, amount, signal: AbortSignal.timeout(2_000) }, chain.rpcUrl)
+      for (const transaction of [settled.transaction, null])
+        for (const named of [amount, null])
+          t.match(await verdictOn(transaction, named), {
+            isVerified: true,
+            charged: 'yes',
+            chargedAmount: amount,
+            transaction: settled.transaction,
+          })
+      t.match(await verdictOn(settled.transaction, '39999'), {
+        isVerified: false,
+        charged: 'yes',
+        chargedAmount: amount,
+        problem: /charge of \d+ atomic units, but the seller names 39999/,
+      })
+      t.match(await verdictOn(null, '0'), {
+        isVerified: false,
+        charged: 'yes',
+        problem: /charged nothing, but/,
+      })
+
+      const other = await newBuyer().sign(terms, AbortSignal.timeout(10_000))
+      const [another] = toReference(terms, other.payload)
+      const second = await facilitator.settle(another, { ...offered, amount })
+      t.match(await verdictOn(second.transaction, amount), {
+        isVerified: false,
+        charged: 'yes',
+        problem: /does not contain this payment/,
+      })
+      await chain.advanceTime(120)
+      const unused = await newBuyer().sign({ ...terms, maxTimeoutSeconds: 10 }, AbortSignal.timeout(10_000))
+      const late = { payment: unused, transaction: null, signal: AbortSignal.timeout(2_000) }
+      t.match(await verifyReceipt(late, chain.rpcUrl), { charged: 'no', problem: /expired unused/ })
+    },
+  )
+}
 
 for (const memo of [undefined, 'invoice 7']) {
   t.test(
@@ -84,6 +178,7 @@ for (const memo of [undefined, 'invoice 7']) {
 
       const buyer = createSolanaBuyer({ secret: wallet.secretKey, rpcUrl: chain.rpcUrl })
       const terms: OfferTerms = {
+        scheme: 'exact',
         asset: assetOf(chain.network),
         amountAtomic: 250_000n,
         payTo: payee,

@@ -1,26 +1,26 @@
 import { familyOf, type NetworkId } from '../../core/domain/network.ts'
-import { checksumAddress } from '../../core/evm/address.ts'
+import { checksumAddress } from '../../core/evm/hex.ts'
 import type { Checked, Settler } from '../../core/ports/chains/settler.ts'
 import { evmTermsFault } from '../../core/x402/evmTermsFault.ts'
 import type { OfferTerms } from '../../core/x402/offerTerms.ts'
 import { solanaTermsFault } from '../../core/x402/solanaTermsFault.ts'
 import { type Buyer, BuyerRefusal, type Order, type SignedPayment } from '../buyer.ts'
-import { askEvmChain } from '../chains/askEvmChain.ts'
-import { askLatestBlock, askSolanaChain } from '../chains/askSolanaChain.ts'
+import { readEvmChain } from '../chains/evmBuyer.ts'
+import { readLatestBlock, readSolanaChain } from '../chains/solanaBuyer.ts'
 
-/** Longest time the chain is asked on each side of the order, in ms. */
+/** Time limit for queries to the chain, in ms. It applies once before the order and once after it. */
 const CHAIN_TIMEOUT_MS = 20_000
 
 export interface OrderedBuyerOptions {
-  /** Checksummed 0x address, or base58: whose money it is. */
+  /** The account that pays, as a checksummed 0x address or base58. */
   readonly address: string
   readonly networks: ReadonlySet<NetworkId>
-  /** Default: the network's public node. */
+  /** If absent, the network's public node. */
   readonly rpcUrl?: string
   /**
-   * Has the payment made by whoever holds the key. May take as long as a person needs.
+   * Orders the payment from the external signer. This may take as long as a person needs.
    *
-   * @returns x402 `payload`, whatever it holds
+   * @returns x402 `payload`, unchecked
    * @throws {BuyerRefusal}
    */
   order(terms: OfferTerms, order: Order, signal: AbortSignal): Promise<Readonly<Record<string, unknown>>>
@@ -28,20 +28,19 @@ export interface OrderedBuyerOptions {
 }
 
 /**
- * Form, terms, times and signature of a payment in a token that we know, without the chain; never throws, whatever the
- * payload holds. The check by which a gateway takes payments.
+ * Checks form, terms, times and signature of a payment in a known token, without the chain. Never throws. Gateways accept payments
+ * by the same check.
  */
 export type CheckPayment = Settler['check']
 
 /**
- * A wallet without a key: somebody else signs, and what comes back is believed only as far as it was asked for. It has to
- * pay exactly the terms, from the address that was named, with its own signature, and nothing else may happen in it. The
- * check is the one by which a gateway takes payments.
+ * A wallet without a key, for which an external signer signs. The payment must be exactly what was ordered. It must pay the exact
+ * terms from the named address, with that address's signature, and do nothing else. Gateways accept payments by the same check.
  */
 export function createOrderedBuyer(options: OrderedBuyerOptions): Buyer {
   const { address, networks, rpcUrl } = options
   let hasSigned = false
-  /** What the chain refuses was not signed, and another offer may be. */
+  /** Allows the wallet to order another payment, because the signer has not signed this payment, which cannot succeed on chain. */
   const again = (error: unknown): never => {
     hasSigned = false
     throw error
@@ -53,21 +52,23 @@ export function createOrderedBuyer(options: OrderedBuyerOptions): Buyer {
   return {
     address,
     networks,
-    asksAPerson: true,
+    waitsForPerson: true,
     objectTo,
     async sign(terms, signal, order) {
-      if (hasSigned) throw new BuyerRefusal('This run has signed a payment; it signs no second one.')
+      if (hasSigned)
+        throw new BuyerRefusal('This run has already signed a payment and does not sign a second one.')
       hasSigned = true
       const problem = objectTo(terms)
       if (problem !== undefined) throw new BuyerRefusal(`The offer was not signed: ${problem}.`)
       const early = await boundBefore(terms, address, rpcUrl, inTime(signal)).catch(again)
       const payload = await options.order(terms, order, signal)
       const checked = await check(options.check, terms, payload)
-      if (!checked.ok) throw new BuyerRefusal(`${notAsOrdered} ${checked.message} It was not sent.`)
+      if (!checked.ok) throw new BuyerRefusal(`${notAsOrdered} ${checked.message} The payment was not sent.`)
       const { identity } = checked
       if (identity.payer !== address)
-        throw new BuyerRefusal(`${notAsOrdered} It is from ${identity.payer}. It was not sent.`)
+        throw new BuyerRefusal(`${notAsOrdered} The payment is from ${identity.payer} and was not sent.`)
       return {
+        scheme: terms.scheme,
         network: terms.asset.network,
         asset: terms.asset.address,
         amount: terms.amountAtomic.toString(),
@@ -81,30 +82,33 @@ export function createOrderedBuyer(options: OrderedBuyerOptions): Buyer {
   }
 }
 
-const notAsOrdered = 'What came back for signing is not the payment that was asked for.'
+const notAsOrdered = 'The signed payment is not the one that was ordered.'
 
 const isSolana = ({ asset }: OfferTerms): boolean => familyOf(asset.network) === 'solana'
 
 const inTime = (interrupt: AbortSignal): AbortSignal =>
   AbortSignal.any([interrupt, AbortSignal.timeout(CHAIN_TIMEOUT_MS)])
 
-/** EVM: the block before which the payment can not be on chain. */
+/** The block bound on EVM, which is a block before which the payment cannot be on chain. */
 async function boundBefore(
   terms: OfferTerms,
   address: string,
   rpcUrl: string | undefined,
   signal: AbortSignal,
 ): Promise<number> {
-  if (!isSolana(terms)) return await askEvmChain(terms, address, rpcUrl, signal)
-  return (await askSolanaChain(terms, address, rpcUrl, signal)).lastValidBlockHeight
+  if (!isSolana(terms)) return await readEvmChain(terms, address, rpcUrl, signal)
+  return (await readSolanaChain(terms, address, rpcUrl, signal)).lastValidBlockHeight
 }
 
-/** Solana: the last height at which the payment may land, whichever block's hash was taken while it was ordered. */
+/**
+ * The block bound on Solana, which is the last height at which the payment may land. It holds for any blockhash that the signer
+ * could have used.
+ */
 const boundAfter = async (
   terms: OfferTerms,
   rpcUrl: string | undefined,
   signal: AbortSignal,
-): Promise<number> => (await askLatestBlock(terms, rpcUrl, signal)).lastValidBlockHeight
+): Promise<number> => (await readLatestBlock(terms, rpcUrl, signal)).lastValidBlockHeight
 
 async function check(
   checkPayment: CheckPayment,
@@ -112,12 +116,12 @@ async function check(
   payload: Readonly<Record<string, unknown>>,
 ): Promise<Checked> {
   const { network, address: asset } = terms.asset
-  const { payTo, maxTimeoutSeconds, extra } = terms
-  const parts = isSolana(terms) ? ['transaction'] : ['authorization', 'signature']
+  const { scheme, payTo, maxTimeoutSeconds, extra } = terms
+  const parts = partsOf(terms)
   if (Object.keys(payload).sort().join() !== parts.join())
     return { ok: false, reason: 'payload', message: `Expected a payload of ${parts.join(' and ')}.` }
   const wanted = {
-    scheme: 'exact',
+    scheme,
     network,
     amount: terms.amountAtomic.toString(),
     asset,
@@ -125,5 +129,11 @@ async function check(
     maxTimeoutSeconds,
     extra,
   } as const
-  return await checkPayment({ x402Version: 2, scheme: 'exact', network, payload }, wanted)
+  return await checkPayment({ x402Version: 2, scheme, network, payload }, wanted)
+}
+
+/** The fields of the x402 `payload`, in alphabetical order. */
+function partsOf(terms: OfferTerms): readonly string[] {
+  if (isSolana(terms)) return ['transaction']
+  return [terms.permit2 === undefined ? 'authorization' : 'permit2Authorization', 'signature']
 }

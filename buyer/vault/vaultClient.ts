@@ -1,21 +1,20 @@
-import { parseBody } from '../../core/x402/parseBody.ts'
-import { isObject, own } from '../../core/x402/strictJson.ts'
+import { isObject, own, parseBody } from '../../core/x402/strictJson.ts'
 import { BuyerRefusal } from '../buyer.ts'
 import { callOnce, HttpFailure, valuesOf } from '../httpCall.ts'
 import type { PayOutcome } from '../payReport.ts'
 
-/** Longest answer of a vault that is read: a payment header is at most 16 KiB. */
+/** Maximum size of a vault's response, in bytes. A payment header has at most 16 KiB. */
 const MAX_ANSWER_BYTES = 300_000
-/** How long an answer may take beyond what the vault was asked to wait, in ms. */
+/** Timeout of a response, in ms. The time that the vault may wait for its owner comes on top. */
 const ANSWER_TIMEOUT_MS = 35_000
 const MAX_RETRY_AFTER_MS = 60_000
 
-/** What a vault, or a proxy in front of one, said. */
-export interface VaultAnswer {
+/** Response of a vault, or of a proxy in front of it. */
+export interface VaultResponse {
   readonly status: number
-  /** Empty when it was no JSON object. */
+  /** Empty if the body is not a JSON object. */
   readonly body: Readonly<Record<string, unknown>>
-  /** `Retry-After` in ms; 0 without one. */
+  /** `Retry-After` in ms. 0 if there is none. */
   readonly retryAfterMs: number
 }
 
@@ -24,26 +23,26 @@ export interface VaultRequest {
   /** Begins with a slash. */
   readonly path: string
   readonly body?: object
-  /** How long the vault may wait for its owner before it answers, in whole seconds. */
+  /** How long the vault may wait for its owner before it responds, in whole seconds. */
   readonly waitSeconds?: number
   readonly idempotencyKey?: string
   readonly signal: AbortSignal
 }
 
-/** Asks a vault. @throws {HttpFailure} when there is no answer */
-export type AskVault = (request: VaultRequest) => Promise<VaultAnswer>
+/** Sends a request to a vault. @throws {HttpFailure} if there is no response */
+export type CallVault = (request: VaultRequest) => Promise<VaultResponse>
 
 /**
- * @param base address of the vault or of a proxy in front of it
- * @param token the agent's `vat_…`; undefined for a proxy on this machine, which has the agent's credential itself
+ * @param base URL of the vault, or of a proxy in front of it
+ * @param token the agent's `vat_…`. Undefined for a proxy on this machine, because the proxy has the agent's credential
  */
-export function createVaultClient(base: URL, token: string | undefined): AskVault {
+export function createVaultClient(base: URL, token: string | undefined): CallVault {
   return async ({ method, path, body, waitSeconds = 0, idempotencyKey, signal }) => {
     const headers = ['Accept', 'application/json', 'User-Agent', 'tollgate-pay']
     if (token !== undefined) headers.push('Authorization', `Bearer ${token}`)
     if (body !== undefined) headers.push('Content-Type', 'application/json', 'Prefer', `wait=${waitSeconds}`)
     if (idempotencyKey !== undefined) headers.push('Idempotency-Key', idempotencyKey)
-    const answer = await callOnce({
+    const response = await callOnce({
       url: new URL(base.pathname.replace(/\/$/, '') + path, base),
       method,
       headers,
@@ -51,13 +50,13 @@ export function createVaultClient(base: URL, token: string | undefined): AskVaul
       maxBodyBytes: MAX_ANSWER_BYTES,
       signal: AbortSignal.any([signal, AbortSignal.timeout(waitSeconds * 1_000 + ANSWER_TIMEOUT_MS)]),
     })
-    if (!answer.isWhole || !answer.isWithinLimit)
-      throw new HttpFailure(`the answer of ${base.host} was broken off`, true)
-    const parsed = parseBody(answer.body)
+    if (!response.isWhole || !response.isWithinLimit)
+      throw new HttpFailure(`the response of ${base.host} broke off`, true)
+    const parsed = parseBody(response.body)
     return {
-      status: answer.status,
+      status: response.status,
       body: parsed.ok && isObject(parsed.value) ? parsed.value : {},
-      retryAfterMs: retryAfterMs(valuesOf(answer.headers, 'retry-after')[0]),
+      retryAfterMs: retryAfterMs(valuesOf(response.headers, 'retry-after')[0]),
     }
   }
 }
@@ -65,38 +64,41 @@ export function createVaultClient(base: URL, token: string | undefined): AskVaul
 const retryAfterMs = (value: string | undefined): number =>
   value !== undefined && /^\d{1,6}$/.test(value) ? Math.min(Number(value) * 1_000, MAX_RETRY_AFTER_MS) : 0
 
-/** The vault gave no payment. Its message is for the user and may quote the vault. */
+/** Thrown if the vault returned no payment. The message is for the user and may quote the vault. */
 export class VaultRefusal extends BuyerRefusal {
   constructor(outcome: PayOutcome, message: string, options?: ErrorOptions) {
     super(message, options, outcome)
   }
 }
 
-/** The code of a vault's error; empty when the answer is none of a vault. */
-export function codeOf({ body }: VaultAnswer): string {
+/** The code of a vault's error. Empty if the response does not come from a vault. */
+export function codeOf({ body }: VaultResponse): string {
   const error = own(body, 'error')
   const code = isObject(error) ? own(error, 'code') : undefined
   return typeof code === 'string' ? code : ''
 }
 
-/** What an answer without a payment means for the run, in words. */
-export function refusalOf(answer: VaultAnswer): VaultRefusal {
-  const error = own(answer.body, 'error')
-  const said = isObject(error) ? [own(error, 'message'), own(error, 'action')] : []
-  const words = said.filter((text) => typeof text === 'string').join(' ')
-  const code = codeOf(answer)
+/** The error for a response without a payment, with its meaning for the run. */
+export function refusalOf(response: VaultResponse): VaultRefusal {
+  const error = own(response.body, 'error')
+  const texts = isObject(error) ? [own(error, 'message'), own(error, 'action')] : []
+  const words = texts.filter((text) => typeof text === 'string').join(' ')
+  const code = codeOf(response)
   if (code === '')
-    return new VaultRefusal('vault_away', `What answers (${answer.status}) is no vault. Check --vault.`)
-  const outcome = outcomeOf(code, answer.status)
+    return new VaultRefusal(
+      'vault_unavailable',
+      `The server is not a vault (status ${response.status}). Check --vault.`,
+    )
+  const outcome = outcomeOf(code, response.status)
   return new VaultRefusal(outcome, `${beginnings[outcome] ?? ''} ${words} Nothing was paid.`.trim())
 }
 
 const beginnings: Partial<Record<PayOutcome, string>> = {
   vault_refused: 'The vault refused:',
   over_budget: 'The budget is exceeded:',
-  vault_locked: 'The vault does not sign now:',
-  vault_unanswered: 'The owner did not answer in time:',
-  vault_away: 'The vault is away:',
+  vault_locked: 'The vault is not signing:',
+  vault_unanswered: 'The owner did not decide in time:',
+  vault_unavailable: 'The vault is unavailable:',
   refused: 'The vault did not build the payment:',
 }
 
@@ -105,7 +107,7 @@ function outcomeOf(code: string, status: number): PayOutcome {
   if (code === 'VAULT_LOCKED') return 'vault_locked'
   if (code === 'APPROVAL_EXPIRED') return 'vault_unanswered'
   if (code === 'APPROVAL_RESOLVED' || status === 401 || status === 403) return 'vault_refused'
-  // The offer, or the chain that the vault asked about it, as with a key of one's own.
+  // A problem with the offer, or with a chain that the vault has queried, has the same outcome as with a wallet of this process.
   if (code === 'CHAIN_UNAVAILABLE' || status < 429) return 'refused'
-  return 'vault_away'
+  return 'vault_unavailable'
 }

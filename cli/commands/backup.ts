@@ -11,7 +11,7 @@ import {
 } from 'node:fs'
 import { dirname } from 'node:path'
 import type { Command } from 'commander'
-import type { Config } from '../../core/config/types.ts'
+import type { Config } from '../../core/config/schema.ts'
 import { jsonOption, outputOf } from '../output/createOutput.ts'
 import { UsageError } from '../output/exitCodes.ts'
 
@@ -19,11 +19,11 @@ export function registerBackup(program: Command): void {
   program
     .command('backup')
     .description('Write a consistent copy of the database while the gateway runs.')
-    .argument('<file>', 'file to write; it must not exist')
+    .argument('<file>', 'file to write, which must not exist yet')
     .option('-c, --config <file>', 'configuration file', 'tollgate.yaml')
     .addHelpText(
       'after',
-      "\nKeep the secret's file (secretFile) with it: without it, API keys and sealed headers are lost.",
+      '\nKeep the secret file (secretFile) with the backup. Without the secret, API keys and sealed headers are lost.',
     )
     .option(...jsonOption)
     .action(async (file: string, flags: { config: string; json?: true }) => {
@@ -33,7 +33,7 @@ export function registerBackup(program: Command): void {
         const { openStore } = await import('../runtime/open/openStore.ts')
         const { readConfig } = await import('../runtime/readConfig.ts')
         const path = fileOf((await readConfig(config, process.env)).config)
-        // It would be made, and the copy of nothing taken for a backup.
+        // SQLite would create a missing database when it is opened. The backup would then be an empty database.
         if (!existsSync(path)) throw new UsageError(`Expected a database at ${path}, found none.`)
         const store = await openStore(config, process.env)
         try {
@@ -48,10 +48,10 @@ export function registerBackup(program: Command): void {
     })
   program
     .command('restore')
-    .description('Put a copy in the place of the database. Stop the gateway first.')
-    .argument('<file>', 'a file that `tollgate backup` wrote')
+    .description('Replace the database with a backup. Stop the gateway first.')
+    .argument('<file>', 'file written by `tollgate backup`')
     .option('-c, --config <file>', 'configuration file', 'tollgate.yaml')
-    .option('--force', 'replace a database that is there')
+    .option('--force', 'replace an existing database')
     .option(...jsonOption)
     .action(async (file: string, flags: { config: string; force?: true; json?: true }) => {
       const { config, force } = flags
@@ -67,31 +67,36 @@ export function registerBackup(program: Command): void {
     })
 }
 
-/** The database's file. @throws `UsageError` where the store is none: PostgreSQL has better tools of its own */
+/** Path of the database file. @throws `UsageError` for PostgreSQL, which has its own backup tools */
 function fileOf({ storage }: Config): string {
   if (storage.postgres === undefined) return storage.path
   const { schema } = storage.postgres
   throw new UsageError(
-    `PostgreSQL is backed up and restored by its own tools, such as pg_dump --schema=${schema} and pg_restore.`,
+    `Back up and restore PostgreSQL with its own tools, such as pg_dump --schema=${schema} and pg_restore.`,
   )
 }
 
-/** What is there is replaced in one step, by a copy that is whole and on disk: one that fails leaves it as it was, with its log. */
+/**
+ * Replaces the database in one step by a complete copy that is on disk. If it fails, the old database and its write-ahead log
+ * stay unchanged.
+ */
 async function restore(from: string, path: string, mayReplace: boolean): Promise<void> {
   if (!statSync(from, { throwIfNoEntry: false })?.isFile())
     throw new UsageError(`Expected a backup at ${from}, found none.`)
   const isThere = existsSync(path)
-  if (isThere && !mayReplace) throw new UsageError(`${path} is there already. Replace it with --force.`)
+  if (isThere && !mayReplace) throw new UsageError(`${path} already exists. Use --force to replace the file.`)
   mkdirSync(dirname(path), { recursive: true })
   const to = isThere ? realpathSync(path) : path
   if (isThere && realpathSync(from) === to)
     throw new UsageError(`Expected a backup, but ${from} is the database itself.`)
-  const { isWorkedOn } = await import('../../adapters/sqlite/backup/isWorkedOn.ts')
+  const { isDatabase, isWorkedOn, replaceDatabase } = await import(
+    '../../adapters/store/sqlite/backup/backup.ts'
+  )
   const refuseWhileWorkedOn = (): void => {
     if (!isThere || !isWorkedOn(to)) return
-    // It would go on selling into a file that has no name any more.
+    // A running gateway would continue to write its sales into the deleted file.
     throw new UsageError(
-      `A gateway works on ${to}, and what it sells from then on would be lost. Stop it first.`,
+      `A gateway is using ${to}, and sales that it makes after the restore would be lost. Stop the gateway first.`,
     )
   }
   refuseWhileWorkedOn()
@@ -99,14 +104,12 @@ async function restore(from: string, path: string, mayReplace: boolean): Promise
   try {
     copyFileSync(from, unfinished)
     chmodSync(unfinished, 0o600)
-    // Whoever restores as root leaves the database to the gateway's own user.
+    // If root restores a backup, the database must still belong to the gateway's user.
     if (isThere) giveTo(statSync(to), unfinished)
-    // The copy, because the backup may lie where nothing can be written.
-    const { isDatabase } = await import('../../adapters/sqlite/backup/isDatabase.ts')
+    // The copy is checked, because SQLite may be unable to open a backup on a read-only disk.
     if (!isDatabase(unfinished))
-      throw new UsageError(`Expected a backup at ${from}, but it can not be read as one.`)
-    const { replaceDatabase } = await import('../../adapters/sqlite/backup/replaceDatabase.ts')
-    // Reading a large copy takes long enough for a service manager to start one.
+      throw new UsageError(`Expected a backup at ${from}, but the file is not a readable database.`)
+    // Checked again, because a service manager may start a gateway while a large copy is read.
     refuseWhileWorkedOn()
     replaceDatabase(to, unfinished)
   } finally {

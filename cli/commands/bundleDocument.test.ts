@@ -7,7 +7,7 @@ import { bundleDocument } from './bundleDocument.ts'
 const head =
   "openapi: 3.0.0\ninfo: { title: Split, version: '1' }\nservers: [{ url: 'https://api.example.com' }]\n"
 
-/** Writes the files below a folder of the test, and imports `api/openapi.yaml`. */
+/** Writes these files into a folder of the test, and imports `api/openapi.yaml`. */
 async function importFiles(t: Test, files: Readonly<Record<string, string>>) {
   const folder = t.testdir({})
   for (const [name, text] of Object.entries(files)) {
@@ -98,10 +98,10 @@ t.test(
       ['GET /fine'],
     )
     t.equal(leftOut.length, references.length)
-    t.ok(leftOut.every(({ reason }) => /leads out of the document/.test(reason)))
+    t.ok(leftOut.every(({ reason }) => /points outside the document/.test(reason)))
     t.notMatch(text, /secret"|root:/)
-    t.match(unread.join('\n'), /There is no file .*gone\.yml/)
-    t.match(unread.join('\n'), /secret\.yaml is outside of the document's folder/)
+    t.match(unread.join('\n'), /The file .*gone\.yml does not exist/)
+    t.match(unread.join('\n'), /secret\.yaml is outside the document's folder/)
     t.match(unread.join('\n'), /linked\.yaml is outside/)
     t.match(unread.join('\n'), /127\.0\.0\.1:9\/x\.yml is not a file, and nothing is fetched/)
     t.match(unread.join('\n'), /broken\.yml.*Line 1/)

@@ -10,26 +10,26 @@ import {
 import { MAX_OPENAPI_BYTES, readTree } from '../../admin-api/links/import/document.ts'
 import { UsageError } from '../output/exitCodes.ts'
 
-/** Files of one document. */
+/** Maximum number of files in one document. */
 const MAX_FILES = 5_000
 
-/** A reference to another file than the one it stands in. */
+/** A reference to another file. References within the document begin with `#`. */
 const leadsElsewhere = /\$ref["']?\s*:\s*(?!["']?#)\S/
 
-/** A document as one text. */
+/** A document with its referenced files, as one text. */
 export interface BundledDocument {
   readonly text: string
-  /** Files that references lead to and that can't be read, and why. What refers to them refers to them still. */
+  /** Referenced files that cannot be read, and why. Their references stay in the document. */
   readonly unread: readonly string[]
 }
 
 /**
- * Takes what the references of an OpenAPI document lead to in other files into the document. Files are read in the document's folder
- * and below it only, and nothing from the network.
+ * Bundles the files that an OpenAPI document references into one document. Only files in the document's folder and below are
+ * read, and nothing is fetched from the network.
  *
- * @param file its path
- * @param text what it contains
- * @throws {UsageError} for a document that can't be read at all
+ * @param file path of the document
+ * @param text its content
+ * @throws {UsageError} if the document itself cannot be read
  */
 export async function bundleDocument(file: string, text: string): Promise<BundledDocument> {
   if (!leadsElsewhere.test(text)) return { text, unread: [] }
@@ -46,7 +46,7 @@ export async function bundleDocument(file: string, text: string): Promise<Bundle
   return { text: JSON.stringify(parser.schema), unread }
 }
 
-/** The parser's own resolvers read any file and address, and its YAML knows other rules than the gateway's. */
+/** The parser's own resolvers read any file and URL, and its YAML rules differ from the gateway's. */
 function optionsFor(folder: string): ParserOptions {
   let [files, bytes] = [0, 0]
   async function read({ url }: FileInfo): Promise<string> {
@@ -54,16 +54,16 @@ function optionsFor(folder: string): ParserOptions {
       throw new Error(`${url} is not a file, and nothing is fetched.`)
     const path = fileURLToPath(new URL(url, 'file:///'))
     const real = await realpath(path).catch(() => undefined)
-    if (real === undefined) throw new Error(`There is no file ${path}.`)
+    if (real === undefined) throw new Error(`The file ${path} does not exist.`)
     if (!real.startsWith(folder + sep))
-      throw new Error(`${path} is outside of the document's folder, and is not read.`)
+      throw new Error(`${path} is outside the document's folder and is not read.`)
     const found = await stat(real)
     if (!found.isFile()) throw new Error(`${path} is not a file.`)
     files += 1
     bytes += found.size
     if (files > MAX_FILES || bytes > MAX_OPENAPI_BYTES)
       throw new Error(
-        `${path} is not read: a document has at most ${MAX_FILES} files and ${MAX_OPENAPI_BYTES} bytes. Import a part of it at a time.`,
+        `${path} is not read, because a document may have at most ${MAX_FILES} files and ${MAX_OPENAPI_BYTES} bytes. Split the document and import the parts.`,
       )
     return readFile(real, 'utf8')
   }

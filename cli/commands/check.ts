@@ -4,15 +4,15 @@ import { createOutput } from '../output/createOutput.ts'
 export function registerCheck(program: Command): void {
   program
     .command('check')
-    .description("Check a configuration, and print each link's resolved program.")
+    .description('Check a configuration file, and print which plugins run for each link.')
     .option('-c, --config <file>', 'configuration file', 'tollgate.yaml')
-    .option('--json', 'one JSON object per link, also on a terminal')
+    .option('--json', 'print one JSON object per link, even on a terminal')
     .addHelpText(
       'after',
       `
-Every problem is named with its line. Links come from the database, when there is one; without links, the program of each
-kind of link is shown. Nothing is started, and of the database only the tables are brought to this version. Exit status 0 when all is well, 2 when the
-configuration does not hold.`,
+Every problem is reported with its line. Links come from the database, if there is one; without links, the pipeline of each
+kind of link is shown. Nothing is started. The database is only migrated to this version's tables. Exit status 0 if the configuration is
+valid, 2 if not.`,
     )
     .action(async ({ config, json }: { config: string; json?: true }) => {
       const output = createOutput({ stdout: process.stdout, stderr: process.stderr, json, env: process.env })
@@ -24,14 +24,14 @@ configuration does not hold.`,
           { title: 'Link', value: (l) => l.link, isWhole: true },
           { title: 'Price', value: (l) => (l.price === '0' ? 'free' : `${l.price} USDC`), align: 'right' },
           {
-            title: 'Program',
-            value: (l) => l.program.map((s) => `${s.phase}: ${s.plugin}`).join(' → '),
+            title: 'Pipeline',
+            value: (l) => l.pipeline.map((s) => `${s.phase}: ${s.plugin}`).join(' → '),
             isWhole: true,
           },
           { title: 'Deliver', value: (l) => l.deliver.join(', '), isWhole: true },
           { title: 'Log', value: (l) => l.log.join(', '), isWhole: true },
         ])
-        output.say(`${config} holds.`)
+        output.say(`${config} is valid.`)
       } catch (error) {
         process.exitCode = output.fail(error)
       }

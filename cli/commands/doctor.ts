@@ -10,28 +10,31 @@ interface Flags {
   readonly chainDays: string
 }
 
-/** So many sales of a network that the books lack are named one by one on a terminal. */
+/** Maximum number of missing sales that a terminal shows per network. */
 const MISSING_SHOWN = 20
-const MOST_CHAIN_DAYS = 365
+const MAX_CHAIN_DAYS = 365
 
 export function registerDoctor(program: Command): void {
   program
     .command('doctor')
-    .description(
-      'Examine the configuration, the chains, the facilitators and the ledger, and say what is wrong.',
-    )
+    .description('Check the configuration, the chains, the facilitators and the ledger, and report problems.')
     .option('-c, --config <file>', 'configuration file', 'tollgate.yaml')
-    .option('--json', 'one JSON object per finding, also on a terminal')
-    .option('--all', 'read the whole ledger, also days that were found right before')
-    .option('--no-chain', 'look no purchase up on chain, and nothing that is on chain up in the books')
-    .option('--chain-days <days>', 'days of the chains that are held against the books', '2')
+    .option('--json', 'print one JSON object per finding, even on a terminal')
+    .option('--all', 'check the whole ledger, including days that an earlier run found correct')
+    .option('--no-chain', 'do not compare purchases, refunds and sales with the chains')
+    .option(
+      '--chain-days <days>',
+      'number of past days for which the chains are compared with the ledger',
+      '2',
+    )
     .addHelpText(
       'after',
       `
-Reads some rows at a time, beside a gateway that runs, and writes down which days it has found right: the next run reads what moved
-since, and the last 30 days. The ledger check: every charged payment has one purchase, the ledger's entries add up to zero, every
-purchase that a webhook listens for has its event, every purchase's transfer and every refund is on its chain, and what the settling
-keys have put on chain in the last days is in the books: a database that is an older copy of itself lacks it. Exit status 0 when nothing is wrong, 1 otherwise.`,
+Reads in small batches, alongside a running gateway, and records which days are correct. The next run reads what has changed
+since, and the last 30 days. This command checks that every charged payment has one purchase, the ledger's entries add up to zero, every
+purchase with a webhook has its event, the transfers of the newest 1,000 charged payments and refunds are on their chains, and every
+sale that the settling keys have put on chain in the last days (--chain-days) is in the ledger. A database that was restored from an older copy lacks such sales.
+Exit status 0 if nothing is wrong, 1 otherwise.`,
     )
     .action(async ({ config, json, all = false, chain, chainDays }: Flags) => {
       const output = createOutput({ stdout: process.stdout, stderr: process.stderr, json, env: process.env })
@@ -40,8 +43,8 @@ keys have put on chain in the last days is in the books: a database that is an o
         const { examine } = await import('../runtime/examine.ts')
         const progress = output.progress('Reading the configuration')
         const findings = await examine(config, process.env, {
-          asksChains: chain,
-          skipsJudged: !all,
+          queriesChains: chain,
+          skipsCheckedDays: !all,
           chainDays: days,
           ...(output.isJson ? {} : { missingShown: MISSING_SHOWN }),
           onProgress: (text) => progress.update(text),
@@ -49,8 +52,8 @@ keys have put on chain in the last days is in the books: a database that is an o
         progress.done()
         output.rows(findings, [
           { title: '', value: (f) => (f.isWarning ? 'warning' : f.ok ? 'ok' : 'PROBLEM') },
-          { title: 'What', value: (f) => f.subject },
-          // Said whole: what is cut off may be what is to be done. The subject stands beside it.
+          { title: 'Check', value: (f) => f.subject },
+          // The message is never cut, because its end may be the remedy. The subject has a column of its own.
           { title: 'Finding', value: (f) => f.message.replace(`${f.subject}: `, ''), isWhole: true },
         ])
         if (findings.some((f) => !f.ok)) process.exitCode = 1
@@ -60,11 +63,11 @@ keys have put on chain in the last days is in the books: a database that is an o
     })
 }
 
-/** A part of a day as well. @throws {UsageError} */
+/** Parses a number of days, which may be a fraction. @throws {UsageError} */
 function daysOf(text: string): number {
   const days = Number(text)
-  if (/^\d{1,3}(\.\d{1,4})?$/.test(text) && days > 0 && days <= MOST_CHAIN_DAYS) return days
+  if (/^\d{1,3}(\.\d{1,4})?$/.test(text) && days > 0 && days <= MAX_CHAIN_DAYS) return days
   throw new UsageError(
-    `Expected --chain-days to be a number above 0 and up to ${MOST_CHAIN_DAYS}, got ${text}.`,
+    `Expected --chain-days to be a number above 0 and up to ${MAX_CHAIN_DAYS}, got ${text}.`,
   )
 }

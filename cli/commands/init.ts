@@ -17,17 +17,17 @@ interface InitFlags {
 export function registerInit(program: Command): void {
   program
     .command('init')
-    .description('Write a commented configuration file, and open a first store in it.')
+    .description('Write a commented configuration file, and optionally create a first store.')
     .option('-c, --config <file>', 'file to write', 'tollgate.yaml')
     .option(
       '-p, --preset <name>',
-      'default, local, remote-facilitator, base-mainnet, solana-mainnet or fleet',
+      'kind of configuration: default, local, remote-facilitator, base-mainnet, solana-mainnet or fleet',
       'default',
     )
-    .option('--store <name>', 'also open a store with this username and print its API key')
-    .option('--base <address>', "the store's wallet on Base: where its sales are paid to")
-    .option('--solana <address>', "the store's wallet on Solana")
-    .option('--force', 'write over a file that is there')
+    .option('--store <name>', 'also create a store with this username and print its API key')
+    .option('--base <address>', "the store's payout wallet on Base")
+    .option('--solana <address>', "the store's payout wallet on Solana")
+    .option('--force', 'overwrite an existing file')
     .option(...jsonOption)
     .addHelpText(
       'after',
@@ -40,7 +40,7 @@ Examples:
     .action(async (flags: InitFlags) => {
       const output = outputOf(flags)
       try {
-        // Whatever can be refused is refused before a file is written: the same command, set right, has to go through.
+        // All flags are checked before a file is written. Otherwise the corrected command would fail because the file exists.
         const opened = flags.store === undefined ? undefined : await import('../runtime/createStore.ts')
         const newStore = { ...flags, username: flags.store ?? '' }
         opened?.payoutOf(newStore)
@@ -48,8 +48,8 @@ Examples:
         const missing = missingVariables(text, process.env)
         if (opened !== undefined && missing.length > 0)
           throw new UsageError(
-            `The preset ${flags.preset} takes ${missing.join(', ')} from the environment, where there is nothing yet. ` +
-              'Set that first, or leave --store out and open it later with tollgate store create.',
+            `The preset ${flags.preset} needs ${missing.join(', ')} in the environment. ` +
+              'Set the variable first, or omit --store and create the store later with tollgate store create.',
           )
         await writeConfig(flags, text)
         output.result({ written: flags.config, preset: flags.preset, missing }, `Wrote ${flags.config}.`)
@@ -62,7 +62,7 @@ Examples:
     })
 }
 
-/** What a person is told about a new store; the key is shown this once. */
+/** The output about a new store. The store's API key is shown only here. */
 export function storeText({
   username,
   apiKey,
@@ -73,7 +73,7 @@ export function storeText({
   storeUrl: string
 }): string {
   return [
-    `Opened the store ${username}: ${storeUrl}`,
+    `Created the store ${username}: ${storeUrl}`,
     '',
     `  export TOLLGATE_API_KEY=${apiKey}`,
     '',
@@ -81,19 +81,25 @@ export function storeText({
   ].join('\n')
 }
 
-/** What a person does with a configuration that was written. @param missing variables that it needs and that are not set */
+/**
+ * The next steps after a configuration was written.
+ * @param missing environment variables that the configuration needs and that are not set
+ */
 const nextSteps = (missing: readonly string[]): string =>
   missing.length === 0
     ? 'Next: tollgate start'
     : [
-        'It takes from the environment what belongs into no file. Set:',
+        'Secrets come from the environment. Set:',
         '',
         ...missing.map((name) => `  export ${name}=…`),
         '',
         'Next: tollgate check, then tollgate start',
       ].join('\n')
 
-/** The variables without a fallback that a configuration names, outside of its comments, and that hold nothing. */
+/**
+ * The environment variables that a configuration uses without a default and that are not set. Variables in comments do not
+ * count.
+ */
 function missingVariables(text: string, env: Readonly<Record<string, string | undefined>>): string[] {
   const uncommented = text.replaceAll(/(^|\s)#.*$/gm, '')
   const names = [...uncommented.matchAll(/(?<!\$)\$\{([A-Za-z_][A-Za-z0-9_]*)\}/g)].map(([, name]) => name!)
@@ -103,7 +109,7 @@ function missingVariables(text: string, env: Readonly<Record<string, string | un
 async function writeConfig({ config, force }: InitFlags, text: string): Promise<void> {
   if (existsSync(config) && !force) {
     throw new UsageError(
-      `${config} is there already. Choose another name with --config, or write over it with --force.`,
+      `${config} already exists. Choose another name with --config, or overwrite the file with --force.`,
     )
   }
   await writeFile(config, text, { mode: 0o600 })

@@ -1,14 +1,17 @@
 import { type Command, Option } from 'commander'
 import { jsonOption, type Output, outputOf } from '../output/createOutput.ts'
 import { UsageError } from '../output/exitCodes.ts'
-import { askGateway } from '../runtime/askGateway.ts'
+import { callGateway } from '../runtime/callGateway.ts'
 import { type GatewayFlags, gatewayUrl, takesGateway } from '../runtime/gatewayUrl.ts'
+import { type AccessFlags, accessOf, paidForOption, signedInOption } from './linkAccess.ts'
 import { headersOf } from './linkImport.ts'
 import { type ListedLink, linkColumns } from './linkList.ts'
+import { readPriceRules } from './priceRules.ts'
 
-interface SetFlags extends GatewayFlags {
+interface SetFlags extends GatewayFlags, AccessFlags {
   readonly url?: string
   readonly price?: string
+  readonly priceRules?: string
   readonly title?: string
   readonly description?: string
   readonly slug?: string
@@ -25,82 +28,89 @@ export function registerLinkChange(link: Command): void {
     link
       .command('set')
       .alias('update')
-      .description('Change a link: what is named here, and nothing else.')
-      .argument('<link>', 'its slug or id'),
+      .description('Change a link. Only the given options change.')
+      .argument('<link>', 'slug or id of the link'),
   )
-    .option('--url <url>', 'address that calls are forwarded to')
-    .option('--price <usdc>', 'price of a call in USDC, such as 0.01; 0 is free')
-    .option('--title <text>', 'what buyers see')
-    .option('--description <text>', "what buyers see below it; '' takes it away")
-    .option('--slug <slug>', 'last part of the address; the old one redirects for 30 days')
-    .option('--method <name...>', 'take only these methods; all takes every one')
+    .option('--url <url>', 'URL of the API to which the gateway forwards calls')
+    .option('--price <usdc>', 'price per call in USDC, such as 0.01, or 0 for free')
+    .option('--price-rules <file>', 'JSON file with prices by request or a price by use, instead of --price')
+    .option('--title <text>', 'title for buyers')
+    .option('--description <text>', "description for buyers; '' removes it")
+    .option('--slug <slug>', "last part of the link's address; the old address redirects for 30 days")
+    .option('--method <name...>', 'HTTP methods that the link accepts; all accepts every method')
     .addOption(new Option('--settle <when>', 'when buyers are charged').choices(['after', 'before']))
     .addOption(
-      new Option('--response <form>', "wrapped, or the API's bytes as they come").choices(['wrap', 'raw']),
+      new Option(
+        '--response <form>',
+        "wrap adds the purchase id to the body; raw returns the API's response unchanged",
+      ).choices(['wrap', 'raw']),
     )
     .option(
       '--header <header...>',
-      "sent with every call to the API, instead of those before: 'X-Key: …'; a new host in --url needs them again",
+      "header for every call to the API, such as 'X-Key: …'; replaces all current headers; needed again if --url has a new host",
     )
-    .option('--no-header', 'send none of them any more')
-    .option('--public', 'list it in the marketplace')
-    .option('--no-public', 'take it out of the marketplace')
+    .option('--no-header', 'remove all headers that --header set')
+    .option(...paidForOption)
+    .option(...signedInOption)
+    .option('--no-access', 'accept no signature of a wallet instead of a payment')
+    .option('--public', 'list the link in the marketplace')
+    .option('--no-public', 'remove the link from the marketplace')
     .option(...jsonOption)
     .addHelpText(
       'after',
       `${keyHelp}\n\nExample:\n  tollgate link set weather --price 0.02 --title "Weather of today"`,
     )
     .action((name: string, flags: SetFlags) =>
-      run(flags, async (output, ask) => {
+      run(flags, async (output, callAdmin) => {
         const body = changesOf(flags)
         if (Object.keys(body).length === 0)
           throw new UsageError('Expected at least one field to change, such as --price 0.02.')
-        const { id } = await linkNamed(name, ask)
-        output.rows([await ask<ListedLink>(`/api/v1/links/${id}`, 'PATCH', body)], linkColumns)
+        const { id } = await linkNamed(name, callAdmin)
+        output.rows([await callAdmin<ListedLink>(`/api/v1/links/${id}`, 'PATCH', body)], linkColumns)
       }),
     )
   takesGateway(
     link
       .command('delete')
       .alias('remove')
-      .description('Take a link away: it answers no call any more. Its purchases stay in the ledger.')
-      .argument('<link>', 'its slug or id'),
+      .description('Delete a link. The link accepts no more calls, and its purchases stay in the ledger.')
+      .argument('<link>', 'slug or id of the link'),
   )
     .option(...jsonOption)
     .addHelpText('after', keyHelp)
     .action((name: string, flags: GatewayFlags & { readonly json?: true }) =>
-      run(flags, async (output, ask) => {
-        const found = await linkNamed(name, ask)
-        await ask(`/api/v1/links/${found.id}`, 'DELETE')
+      run(flags, async (output, callAdmin) => {
+        const found = await linkNamed(name, callAdmin)
+        await callAdmin(`/api/v1/links/${found.id}`, 'DELETE')
         output.rows([found], linkColumns)
         output.say(`Deleted the link ${found.slug}.`)
       }),
     )
 }
 
-const keyHelp = "\nThe store's API key is read from TOLLGATE_API_KEY."
+export const keyHelp = "\nThe store's API key is read from TOLLGATE_API_KEY."
 
-type Ask = <T>(path: string, method?: 'PATCH' | 'DELETE', body?: object) => Promise<T>
+export type CallAdmin = <T>(path: string, method?: 'PATCH' | 'DELETE', body?: object) => Promise<T>
 
-async function run(
+export async function run(
   flags: GatewayFlags & { readonly json?: true },
-  work: (output: Output, ask: Ask) => Promise<void>,
+  work: (output: Output, callAdmin: CallAdmin) => Promise<void>,
 ): Promise<void> {
   const output = outputOf(flags)
   try {
     const gateway = gatewayUrl(flags)
     const key = process.env['TOLLGATE_API_KEY']
-    await work(output, (path, method, body) => askGateway(gateway, path, body, key, method))
+    await work(output, (path, method, body) => callGateway(gateway, path, body, key, method))
   } catch (error) {
     process.exitCode = output.fail(error)
   }
 }
 
-/** @throws {UsageError} when the store has no such link */
-async function linkNamed(name: string, ask: Ask): Promise<ListedLink> {
+/** @throws {UsageError} if the store has no such link */
+export async function linkNamed(name: string, callAdmin: CallAdmin): Promise<ListedLink> {
   for (let cursor: string | null = ''; cursor !== null; ) {
     const query = new URLSearchParams({ limit: '100', ...(cursor !== '' && { cursor }) })
-    const page: { links: ListedLink[]; nextCursor: string | null } = await ask(`/api/v1/links?${query}`)
+    const page: { links: ListedLink[]; nextCursor: string | null } = await callAdmin(`/api/v1/links?${query}`)
     const found = page.links.find(({ id, slug }) => slug === name || id === name)
     if (found !== undefined) return found
     cursor = page.nextCursor
@@ -109,7 +119,10 @@ async function linkNamed(name: string, ask: Ask): Promise<ListedLink> {
 }
 
 function changesOf(flags: SetFlags): object {
-  const { url, price, title, description, slug, settle, response, method, header } = flags
+  const { url, priceRules, title, description, slug, settle, response, method, header } = flags
+  if (flags.price !== undefined && priceRules !== undefined)
+    throw new UsageError('Expected --price or --price-rules, got both.')
+  const price = priceRules === undefined ? flags.price : readPriceRules(priceRules)
   const methods = method?.length === 1 && method[0]?.toLowerCase() === 'all' ? null : method
   const given = {
     url,
@@ -119,6 +132,7 @@ function changesOf(flags: SetFlags): object {
     slug,
     settle,
     responseMode: response,
+    access: accessOf(flags),
     isPublic: flags.public,
     upstreamHeaders: header === false ? {} : header && headersOf(header),
     methods: methods?.map((one) => one.toUpperCase()) ?? methods,

@@ -4,7 +4,7 @@ import type { Command } from 'commander'
 import { createOutput } from '../output/createOutput.ts'
 import { exitCodes, UsageError } from '../output/exitCodes.ts'
 import type { Column } from '../output/table.ts'
-import { askGateway } from '../runtime/askGateway.ts'
+import { callGateway } from '../runtime/callGateway.ts'
 import { type GatewayFlags, gatewayUrl, takesGateway } from '../runtime/gatewayUrl.ts'
 import { type BundledDocument, bundleDocument } from './bundleDocument.ts'
 
@@ -19,7 +19,7 @@ interface ImportFlags extends GatewayFlags {
   readonly json?: true
 }
 
-/** One operation of the answer. */
+/** The result for one operation of the imported document. */
 export interface ImportedRow {
   readonly operation: string
   readonly action: string
@@ -29,7 +29,7 @@ export interface ImportedRow {
   readonly reason: string | null
 }
 
-interface ImportAnswer {
+interface ImportResponse {
   readonly source: string
   readonly server: string
   readonly otherServers: readonly string[]
@@ -41,33 +41,36 @@ export function registerLinkImport(link: Command): void {
   takesGateway(
     link
       .command('import')
-      .description('Make links from an OpenAPI document: one an operation, or one for the API.')
-      .argument('<file>', 'OpenAPI 3.0 or 3.1, YAML or JSON; - for standard input'),
+      .description('Import an OpenAPI document: one link per operation, or one for the whole API.')
+      .argument('<file>', 'the OpenAPI 3.0 or 3.1 document, in YAML or JSON; - reads standard input'),
   )
     .option(
       '--price <price>',
-      "price of a call in USDC, or a rule: 'POST /render=0.05'; may be repeated",
+      "price per call in USDC, or a rule: 'POST /render=0.05'; repeatable",
       collect,
       [],
     )
-    .option('--as <what>', 'each: a link an operation. one: one link for the whole API', 'each')
+    .option('--as <what>', 'each: one link per operation. one: one link for the whole API', 'each')
     .option('--server <url>', "base address of the API (default: the document's first server)")
-    .option('--source <name>', 'your name for the document, to know it again (default: from its title)')
+    .option(
+      '--source <name>',
+      "a name for the document, by which the next import finds its links (default: made from the document's title)",
+    )
     .option(
       '--header <header...>',
-      "sent with every call to the API: 'X-Key: …'; kept encrypted; may be repeated",
+      "header for every call to the API, such as 'X-Key: …'; the gateway stores headers encrypted; repeatable",
       collect,
       [],
     )
     .option('--public', 'list the links in the marketplace')
-    .option('--dry-run', 'say what would be made, and make nothing')
-    .option('--json', 'one JSON object a line, also on a terminal')
+    .option('--dry-run', 'show what the import would do, but change nothing')
+    .option('--json', 'print one JSON object per line, even on a terminal')
     .addHelpText(
       'after',
       `
-A rule is METHOD /path, /path or an operationId, with * at its end for all that begin so, and a price, or none for what is
-not for sale. It goes before x-price in the document, which goes before the price without a rule. Importing the document
-again changes what has changed. Files that the document refers to are read in its folder and below it, and nothing is
+A rule is METHOD /path, /path or an operationId (* at the end matches every ending) and a price, or none for what is
+not for sale. A rule overrides x-price in the document, which overrides the price without a rule. Importing the document
+again updates what has changed. Files that the document references are read from its folder and below; nothing is
 fetched. The store's API key is read from TOLLGATE_API_KEY.
 
 Examples:
@@ -76,8 +79,10 @@ Examples:
     )
     .action(async (file: string, flags: ImportFlags) => {
       const output = createOutput({
-        ...{ stdout: process.stdout, stderr: process.stderr },
-        ...{ json: flags.json, env: process.env },
+        stdout: process.stdout,
+        stderr: process.stderr,
+        json: flags.json,
+        env: process.env,
       })
       try {
         const gateway = gatewayUrl(flags)
@@ -85,11 +90,11 @@ Examples:
         for (const why of unread) output.warn(why)
         const body = bodyOf(text, flags)
         const progress = output.progress('importing')
-        const answers: ImportAnswer[] = []
+        const responses: ImportResponse[] = []
         try {
-          for (let offset: number | null = 0; offset !== null; offset = answers.at(-1)!.nextOffset)
-            answers.push(
-              await askGateway<ImportAnswer>(
+          for (let offset: number | null = 0; offset !== null; offset = responses.at(-1)!.nextOffset)
+            responses.push(
+              await callGateway<ImportResponse>(
                 gateway,
                 '/api/v1/links/import',
                 { ...body, offset },
@@ -99,14 +104,14 @@ Examples:
         } finally {
           progress.done()
         }
-        const rows = answers.flatMap(({ operations }) => operations)
+        const rows = responses.flatMap(({ operations }) => operations)
         output.rows(rows, columns(flags.dryRun === true))
-        const { source, server, otherServers } = answers[0]!
-        output.say(
-          `\n${summaryOf(rows, flags.dryRun === true)} The document is "${source}", the API is at ${server}.`,
-        )
+        const { source, server, otherServers } = responses[0]!
+        output.say(`\n${summaryOf(rows, flags.dryRun === true)} Document: "${source}". API: ${server}.`)
         if (otherServers.length > 0)
-          output.say(`The document also names ${otherServers.join(', ')}: choose with --server.`)
+          output.say(
+            `The document also names ${otherServers.join(', ')}. Choose another server with --server.`,
+          )
         if (rows.some(({ action }) => action === 'failed')) process.exitCode = exitCodes.failed
       } catch (error) {
         process.exitCode = output.fail(error)
@@ -116,7 +121,7 @@ Examples:
 
 const columns = (isDryRun: boolean): Column<ImportedRow>[] => [
   { title: 'Operation', value: ({ operation }) => operation, isWhole: true },
-  { title: isDryRun ? 'Would' : 'Did', value: ({ action }) => words[action] ?? action },
+  { title: isDryRun ? 'Would' : 'Done', value: ({ action }) => words[action] ?? action },
   { title: 'Price', value: ({ price }) => price, align: 'right' },
   { title: 'Link', value: ({ slug }) => slug, isWhole: true },
   {
@@ -128,16 +133,16 @@ const columns = (isDryRun: boolean): Column<ImportedRow>[] => [
 
 const collect = (one: string, before: string[]): string[] => [...before, one]
 
-const words: Readonly<Record<string, string>> = { left_out: 'leave out', failed: 'fail' }
+const words: Readonly<Record<string, string>> = { left_out: 'skip', failed: 'fail' }
 
 function summaryOf(rows: readonly ImportedRow[], isDryRun: boolean): string {
   const count = (action: string) => rows.filter((row) => row.action === action).length
   const parts = [
-    [count('create'), isDryRun ? 'to be made' : 'made'],
+    [count('create'), isDryRun ? 'to be created' : 'created'],
     [count('change'), isDryRun ? 'to be changed' : 'changed'],
-    [count('keep'), 'as before'],
-    [count('left_out'), 'left out'],
-    [count('gone'), 'gone from the document'],
+    [count('keep'), 'unchanged'],
+    [count('left_out'), 'skipped'],
+    [count('gone'), 'no longer in the document'],
     [count('failed'), 'failed'],
   ] as const
   return `${parts.flatMap(([many, what]) => (many > 0 ? [`${many} ${what}`] : [])).join(', ')}.`
@@ -155,10 +160,10 @@ async function textOf(file: string): Promise<string> {
     const code = (cause as NodeJS.ErrnoException).code
     const why =
       code === 'ENOENT'
-        ? 'there is no such file'
+        ? 'the file does not exist'
         : code === 'EISDIR'
-          ? 'it is a folder'
-          : `it can not be read (${code})`
+          ? 'the path is a folder'
+          : `the file cannot be read (${code})`
     throw new UsageError(`Expected an OpenAPI document in ${file}, but ${why}.`, { cause })
   }
 }
@@ -177,7 +182,8 @@ function bodyOf(document: string, flags: ImportFlags): object {
       return [rule.slice(0, at).trim(), rule.slice(at + 1).trim()]
     })
   return {
-    ...{ document, as },
+    document,
+    as,
     ...(plain.length > 0 && { price: plain[0] }),
     ...(prices.length > 0 && { prices: Object.fromEntries(prices) }),
     ...(server !== undefined && { server }),
@@ -188,11 +194,11 @@ function bodyOf(document: string, flags: ImportFlags): object {
   }
 }
 
-/** The upstream headers that flags such as `--header 'X-Key: value'` name. @throws {UsageError} */
+/** Parses upstream headers from flags such as `--header 'X-Key: value'`. @throws {UsageError} */
 export function headersOf(flags: readonly string[]): Record<string, string> {
   const entries = flags.map((one): [string, string] => {
     const at = one.indexOf(':')
-    // It may be a secret: it is not repeated.
+    // The value may be a secret, so the message does not repeat it.
     if (at < 1) throw new UsageError("Expected a header such as 'X-Key: value'.")
     return [one.slice(0, at).trim(), one.slice(at + 1).trim()]
   })

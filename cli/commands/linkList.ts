@@ -1,9 +1,10 @@
 import { type Command, Option } from 'commander'
 import { linkStates } from '../../core/domain/link.ts'
+import { priceText } from '../../core/domain/pricing.ts'
 import { createOutput } from '../output/createOutput.ts'
 import type { Progress } from '../output/progress.ts'
 import type { Column } from '../output/table.ts'
-import { askGateway } from '../runtime/askGateway.ts'
+import { callGateway } from '../runtime/callGateway.ts'
 import { type GatewayFlags, gatewayUrl, takesGateway } from '../runtime/gatewayUrl.ts'
 
 interface ListFlags extends GatewayFlags {
@@ -17,12 +18,15 @@ interface LinkPage {
   readonly nextCursor: string | null
 }
 
-/** What is shown of a link. */
+/** The fields of a link that the command shows. */
 export interface ListedLink {
   readonly id: string
   readonly slug: string
   readonly title: string
-  readonly price: string
+  /** An object if the price depends on the request. */
+  readonly price: string | object
+  readonly priceMin?: string
+  readonly priceMax?: string
   readonly methods: readonly string[]
   readonly isPublic: boolean
   readonly isStealth: boolean
@@ -31,9 +35,12 @@ export interface ListedLink {
 
 export function registerLinkList(link: Command): void {
   takesGateway(link.command('list').description('List the links of the store.'))
-    .option('--search <words>', 'those that have each of these words in title, slug, address or tags')
-    .addOption(new Option('--state <state>', 'those in this state').choices(linkStates))
-    .option('--json', 'one JSON object a line, also on a terminal')
+    .option(
+      '--search <words>',
+      'list only links that have all of these words in title, slug, address or tags',
+    )
+    .addOption(new Option('--state <state>', 'list only links in this state').choices(linkStates))
+    .option('--json', 'print one JSON object per line, even on a terminal')
     .addHelpText('after', "\nThe store's API key is read from TOLLGATE_API_KEY.")
     .action(async ({ json, search, state, ...flags }: ListFlags) => {
       const output = createOutput({ stdout: process.stdout, stderr: process.stderr, json, env: process.env })
@@ -48,7 +55,7 @@ export function registerLinkList(link: Command): void {
           const query = new URLSearchParams(
             given.filter((one): one is [string, string] => one[1] !== undefined),
           )
-          const page: LinkPage = await askGateway(gateway, `/api/v1/links?${query}`, undefined, key)
+          const page: LinkPage = await callGateway(gateway, `/api/v1/links?${query}`, undefined, key)
           links.push(...page.links)
           cursor = page.nextCursor
           progress.update(`Read ${links.length} links`)
@@ -58,8 +65,8 @@ export function registerLinkList(link: Command): void {
           links,
           linkColumns,
           search === undefined && state === undefined
-            ? 'No links yet. Make one with: tollgate link add URL --price 0.01'
-            : 'No link is like this.',
+            ? 'No links yet. Create one with: tollgate link add URL --price 0.01'
+            : 'No links match.',
         )
       } catch (error) {
         progress?.done()
@@ -70,13 +77,23 @@ export function registerLinkList(link: Command): void {
 
 export const linkColumns: readonly Column<ListedLink>[] = [
   { title: 'Link', value: ({ slug }) => slug, isWhole: true },
-  { title: 'Price', value: ({ price }) => price, align: 'right' },
+  { title: 'Price', value: shownPrice, align: 'right' },
   { title: 'Methods', value: ({ methods }) => methods.join(' ') || 'all' },
-  { title: 'Shown', value: shownOf },
+  { title: 'Visibility', value: shownOf },
   { title: 'Title', value: ({ title }) => title },
 ]
 
-function shownOf({ suspension, isStealth, isPublic }: ListedLink): string {
+/** `0.01`, or `from 0.01 to 0.05` if the price depends on the request. */
+export function shownPrice({
+  price,
+  priceMin = '',
+  priceMax = '',
+}: Pick<ListedLink, 'price' | 'priceMin' | 'priceMax'>): string {
+  return typeof price === 'string' ? price : priceText({ price: priceMin, priceMax })
+}
+
+/** Which buyers can use the link, in one word. */
+export function shownOf({ suspension, isStealth, isPublic }: ListedLink): string {
   if (suspension !== null) return 'suspended'
   if (isStealth) return 'stealth'
   return isPublic ? 'public' : 'unlisted'

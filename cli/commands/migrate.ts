@@ -11,16 +11,16 @@ export function registerMigrate(program: Command): void {
   program
     .command('migrate')
     .description(
-      'Move a store from its SQLite file to PostgreSQL, whole, and check the books there. Stop the gateway first.',
+      'Move the whole database from SQLite to PostgreSQL, and check the ledger there. Stop the gateway first.',
     )
-    .requiredOption('--to <store>', 'where to; `postgres` is the one that there is')
+    .requiredOption('--to <store>', 'kind of database to move to; only `postgres` is supported')
     .option('-c, --config <file>', 'configuration file', 'tollgate.yaml')
     .addHelpText(
       'after',
       `
-The configuration names both: storage.path is where the store is, storage.postgres where it goes. The file gets this version's
-tables and is then only read; with storage.postgres in the configuration the gateway uses PostgreSQL from its next start.
-What fails, and a Ctrl-C, moves nothing and can be tried again. Exit status 0 when everything was moved and the books hold.`,
+The configuration needs both: storage.path is the SQLite file, storage.postgres the target. The file is migrated to this version's
+tables, and then only read. With storage.postgres in the configuration, the gateway uses PostgreSQL from its next start.
+A failure or Ctrl-C moves nothing, and you can try again. Exit status 0 if everything was moved and the ledger is correct.`,
     )
     .option(...jsonOption)
     .action(async (flags: { config: string; to: string; json?: true }) => {
@@ -33,17 +33,18 @@ What fails, and a Ctrl-C, moves nothing and can be tried again. Exit status 0 wh
         const { storage } = (await readConfig(file, process.env)).config
         const { path, postgres } = storage
         if (postgres === undefined)
-          throw new UsageError('Expected storage.postgres in the configuration: where the store goes.')
+          throw new UsageError(
+            'Expected storage.postgres in the configuration, which names the target database.',
+          )
         if (!existsSync(path))
           throw new UsageError(`Expected a database at ${path} (storage.path), found none.`)
         const { systemClock } = await import('../../core/ports/clock.ts')
-        const { openSqlite } = await import('../../adapters/sqlite/openSqlite.ts')
-        const { openPostgres } = await import('../../adapters/postgres/openPostgres.ts')
-        const { moveFromSqlite } = await import('../../adapters/postgres/move/moveFromSqlite.ts')
-        // Opened once, so that both have the tables of this version.
+        const { openSqlite } = await import('../../adapters/store/sqlite/openSqlite.ts')
+        const { openPostgres } = await import('../../adapters/store/postgres/openPostgres.ts')
+        const { moveFromSqlite } = await import('../../adapters/store/postgres/move/moveFromSqlite.ts')
+        // The source is opened once, so that it is migrated to this version's tables, which the target has too.
         const options = { clock: systemClock, log: silentLog }
         progress = output.progress('Opening the file')
-        // Tables that are written anew take minutes.
         const hear = (fields: { readonly table?: string; readonly rows?: number }, message: string) =>
           progress.update(
             fields.table === undefined
@@ -57,9 +58,9 @@ What fails, and a Ctrl-C, moves nothing and can be tried again. Exit status 0 wh
           const moved = await moveFromSqlite(path, postgres, (what, rows) =>
             progress.update(`Moving ${what}${rows === undefined ? '' : `: ${count(rows)} rows`}`),
           )
-          progress.update('Checking the books')
+          progress.update('Checking the ledger')
           const { purchases, broken, unbalanced } = await store.purchases.ledgerCheck({
-            onProgress: (rows, seen) => progress.update(`Checking the books: ${count(seen)} ${rows}`),
+            onProgress: (rows, seen) => progress.update(`Checking the ledger: ${count(seen)} ${rows}`),
           })
           progress.done()
           output.rows(moved, [
@@ -69,10 +70,10 @@ What fails, and a Ctrl-C, moves nothing and can be tried again. Exit status 0 wh
           const mistakes = broken.length + unbalanced.length
           if (mistakes > 0)
             throw new Error(
-              `Everything was moved, but ${mistakes} mistakes were found in the books there. Ask \`tollgate doctor\` with either store, and keep the file.`,
+              `Everything was moved, but the ledger in PostgreSQL has ${mistakes} problems. Run \`tollgate doctor\` with each database, and keep the file.`,
             )
           output.say(
-            `\nEverything was moved, and the books hold there: ${purchases} purchases. The gateway uses PostgreSQL from its next start, with ${file}. Put ${path} away then: it stays as it is, and whatever starts on it sells beside the other.`,
+            `\nEverything was moved, and the ledger is correct: ${purchases} purchases. With ${file}, the gateway uses PostgreSQL from its next start. Move ${path} away then: it is unchanged, and a gateway that starts on it would sell separately.`,
           )
         } finally {
           await store.close()

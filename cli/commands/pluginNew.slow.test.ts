@@ -3,11 +3,12 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { isConfigError } from '../../core/config/configError.ts'
-import { optionsTable, replaceGenerated } from '../../core/config/docs.ts'
+import { isConfigError } from '../../core/config/check/problem.ts'
+import { optionsList } from '../../core/config/docs.ts'
 import { loadConfig } from '../../core/config/loadConfig.ts'
 import { createPluginLoader } from '../../core/kernel/pluginLoader.ts'
 import { createOutput } from '../output/createOutput.ts'
+import { replaceGenerated } from '../writeGenerated.ts'
 import { runPluginNew } from './pluginNew.ts'
 import { templateOptions } from './pluginTemplate.ts'
 import { runSchema } from './schema.ts'
@@ -31,7 +32,7 @@ async function newPlugin(t: Test, flags: { vault?: boolean } = {}) {
   return { dir, folder: join(dir, name), text }
 }
 
-/** Without what a test runner above tells its children. */
+/** Without the variables that the outer test runner sets for its children. */
 const { NODE_OPTIONS: _, NODE_TEST_CONTEXT: __, ...env } = process.env
 
 for (const flags of kinds)
@@ -44,7 +45,7 @@ async function passesItsTest(t: Test, flags: { vault?: boolean }): Promise<void>
   t.teardown(() => rmSync(elsewhere, { recursive: true, force: true }))
   await runPluginNew('my-plugin', flags, silentOutput().output, elsewhere)
   const { folder } = await newPlugin(t, flags)
-  // In a clone, and where nothing is installed.
+  // In a clone, and outside, where nothing is installed.
   for (const [where, runner] of [
     [join(elsewhere, 'my-plugin'), 'node:test'],
     [folder, 'tap'],
@@ -61,7 +62,7 @@ async function passesItsTest(t: Test, flags: { vault?: boolean }): Promise<void>
 }
 
 t.test('a new plugin type-checks against the contract', async (t) => {
-  // Inside the clone, where the contract is imported by its file.
+  // Inside the clone, where the contract is imported by its path.
   const folder = join(root, 'node_modules/.cache/tollgate-new-plugin')
   rmSync(folder, { recursive: true, force: true })
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
@@ -104,7 +105,7 @@ t.test('its README has the table of the options that it really has', async (t) =
     const { options } = await import(`${join(folder, 'options.ts')}?${JSON.stringify(flags)}`)
     t.strictSame(options, expected)
     const readme = readFileSync(join(folder, 'README.md'), 'utf8')
-    t.equal(replaceGenerated(readme, 'options', optionsTable(options)), readme)
+    t.equal(replaceGenerated(readme, 'options', optionsList(options)), readme)
   }
 })
 

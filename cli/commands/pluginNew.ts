@@ -12,16 +12,16 @@ export interface PluginNewFlags {
   readonly json?: boolean
 }
 
-/** Adds `tollgate plugin new`: writes a plugin that runs, with its options, its README and a test that passes. */
+/** Adds `tollgate plugin new`: writes a working plugin with options, a README and a passing test. */
 export function registerPluginNew(program: Command): void {
   const group = program.commands.find((command) => command.name() === 'plugin') ?? program.command('plugin')
   group
-    .description('Make plugins of your own.')
+    .description('Create your own plugins.')
     .command('new')
-    .description('Write a new plugin with options, a README and a test that passes.')
+    .description('Write a new plugin with options, a README and a passing test.')
     .argument('<name>', 'name of the plugin, such as my-plugin')
-    .option('-d, --dir <folder>', 'folder to write it to (default: ./<name>)')
-    .option('--vault', 'a plugin of the vault, not of the gateway')
+    .option('-d, --dir <folder>', 'folder to which the plugin is written (default: ./<name>)')
+    .option('--vault', 'create a plugin for the vault, not for the gateway')
     .option('--json', 'print one JSON object')
     .addHelpText(
       'after',
@@ -42,7 +42,7 @@ Examples:
     })
 }
 
-/** Writes the plugin. @throws {UsageError} for a name that can't be used, or a folder that has something in it. */
+/** Writes the plugin. @throws {UsageError} for an invalid name, or a folder that is not empty */
 export async function runPluginNew(
   name: string,
   flags: PluginNewFlags,
@@ -57,7 +57,7 @@ export async function runPluginNew(
   const isVault = flags.vault === true
   const write = isVault ? vaultPluginFiles : pluginFiles
   const files = write(name, contractFrom(folder, inClone, isVault), inClone ? 'tap' : 'node')
-  // `wx`: a file that appeared meanwhile is not overwritten.
+  // The flag `wx` makes the write fail if the file was created in the meantime.
   for (const [file, text] of Object.entries(files)) await writeFile(join(folder, file), text, { flag: 'wx' })
 
   const shown = `./${relative(cwd, folder).split(sep).join('/')}`
@@ -81,7 +81,7 @@ async function checkName(name: string): Promise<void> {
   const { builtInVaultPlugins } = await import('../../vault/plugins/builtIn.ts')
   if ([...builtInPlugins, ...builtInVaultPlugins].some((plugin) => plugin.name === name)) {
     throw new UsageError(
-      `${name} is the name of a built-in plugin, which would be used in its place. Choose another.`,
+      `${name} is the name of a built-in plugin, which would be used instead. Choose another name.`,
     )
   }
 }
@@ -98,11 +98,11 @@ async function checkEmpty(folder: string): Promise<void> {
 
 const root = resolve(import.meta.dirname, '../..')
 
-/** In a clone of Tollgate, not in an installed package: the sources run as they are. */
+/** Whether the folder is in a clone of Tollgate, where the sources run directly. */
 const isInClone = (folder: string): boolean =>
   import.meta.filename.endsWith('.ts') && !relative(root, folder).startsWith('..')
 
-/** In a clone the contract is imported by its file, elsewhere from the package. */
+/** Where a plugin imports the contract from: a relative path in a clone, otherwise the package. */
 function contractFrom(folder: string, inClone: boolean, isVault: boolean): ContractImports {
   if (!inClone) return { plugin: 'tollgate/plugin', options: 'tollgate/plugin' }
   const core = relative(folder, join(root, 'core/plugin')).split(sep).join('/')

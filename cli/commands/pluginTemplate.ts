@@ -1,4 +1,4 @@
-import { optionsTable } from '../../core/config/docs.ts'
+import { optionsList } from '../../core/config/docs.ts'
 import type { OptionsSchema } from '../../core/plugin/options.ts'
 
 export interface ContractImports {
@@ -6,18 +6,18 @@ export interface ContractImports {
   readonly options: string
 }
 
-/** `node` needs nothing installed; `tap` is what the repository of Tollgate runs its own tests with. */
+/** `node` is Node's own runner, which needs no installation. `tap` runs Tollgate's own tests. */
 export type TestRunner = 'node' | 'tap'
 
-/** A new plugin: file names and their texts. */
+/** The files of a new plugin: names and contents. */
 export type PluginFiles = Readonly<Record<string, string>>
 
 /**
- * The files of a plugin that works as it stands: it adds a header to answers, and its test proves that.
+ * The files of a working plugin. The plugin adds a header to responses, and its test proves that.
  *
- * @param name     such as `my-plugin`; checked by the caller.
- * @param contract where the plugin contract's types are imported from. Types only, so that nothing has to be installed
- *                 to run the plugin or its test.
+ * @param name such as `my-plugin`. The caller has checked it
+ * @param contract where the plugin imports the contract's types from. The plugin imports only types, so it and its test run
+ *   without an installed package
  */
 export function pluginFiles(name: string, contract: ContractImports, runner: TestRunner): PluginFiles {
   return {
@@ -33,24 +33,24 @@ const defaultText = 'hello'
 const index = (name: string, contract: string): string => `import type { GatewayPlugin } from '${contract}'
 import { options } from './options.ts'
 
-/** Adds the header \`x-${name}\` to the answers of a link. (Say here what your plugin does, and why it is where it is.) */
+/** Adds the header \`x-${name}\` to the responses of a link. (Describe here what your plugin does, and why it runs in this phase.) */
 export default {
   name: '${name}',
   // The version of the plugin contract.
   api: 1,
   options,
-  // The ports that it uses: counters, clock, log, egress … What is not listed is not there.
+  // The ports that it uses: counters, clock, log, egress … Ports that are not listed are not available.
   needs: [],
-  // Once per configuration. The options are checked and complete.
+  // Called once per configuration. The options are validated and complete.
   setup({ text, paidOnly }) {
     return {
-      // Once per version of a link: undefined means that there is nothing to do, and costs its calls nothing.
+      // Called once per version of a link. Return undefined if there is nothing to do; its calls then cost nothing.
       route({ isPaid }) {
         if (paidOnly && !isPaid) return undefined
         return {
-          // Once per call. A phase is one of guard, pay, claim, verify, forward, settle, record, respond.
-          // Answer undefined to go on, a reply to stop, or a promise of either.
-          // After the answer come deliver and log, which answer nothing. What a hook reads or leaves of a payment is
+          // Called once per call. The phases are guard, pay, claim, verify, forward, settle, record, respond.
+          // Return undefined to continue, a reply to stop, or a promise of either.
+          // After the response come deliver and log, which return nothing. The payment data that a hook reads or writes is
           // declared above as slots: { claim: { reads: ['payment'] } }.
           guard(x) {
             x.addHeader('x-${name}', text)
@@ -62,7 +62,7 @@ export default {
 } satisfies GatewayPlugin<typeof options, never>
 `
 
-/** The same options as in the template's text, for the table in its README; a test holds the two together. */
+/** The options of the template's text, for the table in its README. A test compares the two. */
 export const templateOptions = {
   type: 'object',
   additionalProperties: false,
@@ -76,7 +76,7 @@ export const templateOptions = {
     paidOnly: {
       type: 'boolean',
       default: false,
-      description: 'Work for links that cost money, and leave free ones alone.',
+      description: 'Add the header to paid links only.',
     },
   },
 } as const satisfies OptionsSchema
@@ -97,7 +97,7 @@ export const options = {
     paidOnly: {
       type: 'boolean',
       default: false,
-      description: 'Work for links that cost money, and leave free ones alone.',
+      description: 'Add the header to paid links only.',
     },
   },
 } as const satisfies OptionsSchema
@@ -117,18 +117,18 @@ function test(name: string, contract: string, runner: TestRunner): string {
 import type { Exchange, RouteInfo } from '${contract}'
 import plugin from './index.ts'
 
-/** Runs the plugin for one call and gives the headers it added; undefined when it does not work for the link. */
+/** Runs the plugin for one call and returns the headers that it added. Undefined if the plugin does not run for the link. */
 function headersOf(options: { text: string; paidOnly: boolean }, isPaid: boolean): string[] | undefined {
   const hooks = plugin.setup(options).route({ isPaid } as RouteInfo)
   if (hooks === undefined) return undefined
-  // The part of a call that the plugin touches.
+  // The fields of a call that the plugin uses.
   const headers: string[] = []
   const call = { addHeader: (name: string, value: string) => headers.push(name, value) }
   hooks.guard(call as unknown as Exchange)
   return headers
 }
 
-${open}'every answer carries the header'${close}
+${open}'every response has the header'${close}
   ${equal}(headersOf({ text: 'hi', paidOnly: false }, false), ['x-${name}', 'hi'])${end}
 
 ${open}'with paidOnly, a free link does not run the plugin at all'${close}
@@ -139,7 +139,7 @@ ${open}'with paidOnly, a free link does not run the plugin at all'${close}
 
 const readme = (name: string): string => `# ${name}
 
-A Tollgate plugin that adds the header \`x-${name}\` to the answers of a link.
+A Tollgate plugin that adds the header \`x-${name}\` to the responses of a link.
 
 \`\`\`yaml
 plugins:
@@ -151,12 +151,12 @@ plugins:
 ## Options
 
 <!-- options:start -->
-${optionsTable(templateOptions)}
+${optionsList(templateOptions)}
 <!-- options:end -->
 
 ## What it costs
 
-One call of a function per request, and nothing for links that it leaves alone.
+One function call per request, and nothing for links that it does not run for.
 
 ## Test
 

@@ -4,8 +4,8 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
-import { call } from '../../vault/remote/testing/call.ts'
-import { offerFor, vaultFor } from '../../vault/remote/testing/world.ts'
+import { call } from '../../test/helpers/vault/remote/call.ts'
+import { offerFor, vaultFor } from '../../test/helpers/vault/remote/world.ts'
 
 const program = `
   import { Command } from 'commander'
@@ -55,13 +55,13 @@ t.test(
       if (way === 'stdin') words[at + 1] = '-'
       const proxy = run(t, ...words, '--home', home)
       if (way === 'stdin') proxy.stdin!.end(`${offer.token}\n`)
-      const said: Record<string, string>[] = []
+      const lines: Record<string, string>[] = []
       for await (const line of createInterface({ input: proxy.stdout! })) {
-        said.push(JSON.parse(line))
+        lines.push(JSON.parse(line))
         if (line.includes('url')) break
       }
-      t.equal(said[0]!['phrase'], vault.questions.at(-1)!.phrase, way)
-      t.equal((await call(said[1]!['url']!, '/address/solana')).status, 200)
+      t.equal(lines[0]!['phrase'], vault.questions.at(-1)!.phrase, way)
+      t.equal((await call(lines[1]!['url']!, '/address/solana')).status, 200)
       if (process.platform === 'linux')
         t.notOk(
           readFileSync(`/proc/${proxy.pid}/cmdline`, 'utf8').includes(offer.token),
@@ -79,7 +79,7 @@ t.test('what can not work is said before anything is done', async (t) => {
   const values = ['--service-id', 'x', '--vault', 'v', '--hpke-key', Buffer.alloc(32).toString('base64')]
   const refused: [string[], RegExp, number][] = [
     [['proxy', ...values], /required option '--relay/, 1],
-    [['proxy', ...values, '--relay', 'wss://r.example', '--port', 'x'], /expected a port/, 2],
+    [['proxy', ...values, '--relay', 'wss://r.example', '--port', 'x'], /Expected a port/, 2],
     [['proxy', ...values, '--relay', 'wss://r.example', '--pair', 'a', '--pair-file', 'b'], /not both/, 2],
     [['proxy', ...values, '--relay', 'wss://r.example', '--home', t.testdir({})], /expected --pair/, 1],
     [['proxy', ...values, '--relay', 'ws://r.example'], /expected wss:/, 1],
@@ -87,8 +87,8 @@ t.test('what can not work is said before anything is done', async (t) => {
   ]
   for (const [args, why, code] of refused) {
     const child = run(t, ...args)
-    const [said, [status]] = await Promise.all([text(child.stderr!), once(child, 'exit')])
-    t.match(said, why)
+    const [lines, [status]] = await Promise.all([text(child.stderr!), once(child, 'exit')])
+    t.match(lines, why)
     t.equal(status, code)
   }
 })

@@ -24,36 +24,39 @@ interface ProxyFlags {
 export function registerProxy(program: Command): void {
   program
     .command('proxy')
-    .description("Give an agent on this machine its owner's vault, through a relay.")
+    .description("Connect an agent on this machine to its owner's vault, through a relay.")
     .option(
       '--pair <token>',
-      'one-time pair token; needed the first time only; - reads it from standard input',
+      'one-time pairing token, needed only the first time; - reads it from standard input',
     )
     .option(
       '--pair-file <file>',
-      'file with the pair token: the arguments of a process can be seen by others',
+      'file with the pairing token, to use instead of --pair if other users can see the arguments of this process',
     )
-    .requiredOption('--service-id <name>', 'name of the remote agent service')
-    .requiredOption('--vault <id>', 'identifier of the vault')
-    .requiredOption('--hpke-key <key>', "the vault's public encryption key, base64")
-    .requiredOption('--relay <url>', 'address of the relay, wss://…')
+    .requiredOption('--service-id <name>', 'name of the agent service on this machine')
+    .requiredOption('--vault <id>', 'id of the vault')
+    .requiredOption('--hpke-key <key>', 'public encryption key of the vault, in base64')
+    .requiredOption('--relay <url>', 'URL of the relay, such as wss://relay.example.com')
     .option('--port <port>', 'port to listen on', '8421')
     .option(
       '--host <host>',
-      'address to listen on; beyond this machine only with --require-token',
+      'address to listen on; other than loopback only with --require-token',
       '127.0.0.1',
     )
-    .option('--home <folder>', "where the proxy's key is kept; default ~/.tollgate/proxy")
-    .option('--require-token', 'serve only callers who show the token that is printed at the first start')
-    .option('--relay-ca <file>', 'certificate authority of the relay, PEM, where it is one of your own')
-    .option('--log-level <level>', 'debug, info, warn or error', 'info')
-    .option('--json', 'one JSON object a line, also on a terminal')
+    .option('--home <folder>', "folder with the proxy's key (default: ~/.tollgate/proxy)")
+    .option('--require-token', 'serve only callers that send the token, which is printed at the first start')
+    .option(
+      '--relay-ca <file>',
+      "PEM file with the relay's certificate authority; needed only for a private certificate authority",
+    )
+    .option('--log-level <level>', 'lowest level of log entries: debug, info, warn or error', 'info')
+    .option('--json', 'print one JSON object per line, even on a terminal')
     .addHelpText(
       'after',
       `
 The vault's owner gets this command with all its values from the vault. The first time, four words are shown here and
-at the vault: the owner compares them and confirms. From then on the pair token is of no more use and not needed.
-Point the agent to the printed address (DCP_URL); it calls GET /v1/capabilities first.
+at the vault: the owner compares them and confirms. After that the pairing token is used up and not needed.
+Point the agent to the printed address (DCP_URL). The agent calls GET /v1/capabilities first.
 
 Examples:
   tollgate proxy --pair vpt_… --service-id my-agent --vault VAULT --hpke-key KEY --relay wss://relay.example
@@ -69,7 +72,7 @@ Examples:
     })
 }
 
-/** How long a first pairing may hear nothing before it is said. */
+/** How long the first pairing may wait for a response before the command prints a warning, in ms. */
 const SILENCE_MS = 5_000
 
 const streams = { stdout: process.stdout, stderr: process.stderr, env: process.env }
@@ -77,20 +80,21 @@ const streams = { stdout: process.stdout, stderr: process.stderr, env: process.e
 async function runProxy(flags: ProxyFlags, output: Output): Promise<void> {
   const port = portOf(flags.port)
   const pair = await tokenOf(flags)
-  // The token stands in this process's arguments; from here on nobody needs to see it there.
+  // Other users can see a process's arguments, and these contain the token. A new process title hides them.
   process.title = 'tollgate proxy'
-  const [{ startProxy }, { createLog }, { default: closeWithGrace }] = await Promise.all([
+  const [{ startProxy }, { remoteRoutes }, { createLog }, { default: closeWithGrace }] = await Promise.all([
     import('../../vault/proxy/startProxy.ts'),
+    import('../../vault/operations/table.ts'),
     import('../runtime/createLog.ts'),
     import('close-with-grace'),
   ])
   const ca = flags.relayCa === undefined ? undefined : await readFile(flags.relayCa, 'utf8')
-  // A mistyped token waits where no vault is, and can't be told from a vault that is away.
+  // A proxy with a mistyped token waits for a vault that does not exist. This looks the same as a vault that is down.
   const silence = setTimeout(
     () =>
       output.warn(
-        `No vault answers through ${flags.relay} yet; it goes on trying. Expected the relay to be reachable, the vault to run, unlocked, ` +
-          'with the same --relay, and the command as the vault printed it, at most 15 minutes ago: tollgate vault pair new prints another.',
+        `No vault responds through ${flags.relay} yet. This proxy keeps trying. Expected the relay to be reachable, the vault to be running and unlocked ` +
+          'with the same --relay, and the exact command that the vault printed less than 15 minutes ago. tollgate vault pair new prints a new one.',
       ),
     SILENCE_MS,
   )
@@ -100,6 +104,7 @@ async function runProxy(flags: ProxyFlags, output: Output): Promise<void> {
     vaultId: flags.vault,
     hpkeKey: flags.hpkeKey,
     relay: flags.relay,
+    routes: remoteRoutes,
     port,
     host: flags.host,
     requireToken: flags.requireToken === true,
@@ -111,13 +116,14 @@ async function runProxy(flags: ProxyFlags, output: Output): Promise<void> {
     ...(flags.home === undefined ? {} : { home: flags.home }),
     ...(ca === undefined ? {} : { ca }),
   }).finally(() => clearTimeout(silence))
-  // Before it says that it is up: whoever reads that may send a signal at once.
+  // Installed before the ready message, because a program that reads the message may send a signal at once.
   closeWithGrace({ delay: 5_000, logger: false }, () => proxy.close())
   const { url, newToken } = proxy
-  const told = newToken === undefined ? '' : `\nIts callers need this token, which is shown once: ${newToken}`
+  const message =
+    newToken === undefined ? '' : `\nCallers need this token, which is shown only once: ${newToken}`
   output.result(
     { url, ...(newToken === undefined ? {} : { token: newToken }) },
-    `The vault is at ${url} for agents on this machine.${told}`,
+    `Agents on this machine reach the vault at ${url}.${message}`,
   )
 }
 

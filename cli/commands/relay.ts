@@ -15,19 +15,27 @@ interface RelayFlags {
 export function registerRelay(program: Command): void {
   program
     .command('relay')
-    .description('Join remote agents to the vaults of their owners; sees ciphertext only.')
+    .description(
+      "Run a relay, which connects agents on other machines to their owners' vaults. The relay reads only ciphertext.",
+    )
     .option('--host <host>', 'address to listen on', '127.0.0.1')
     .option('--port <port>', 'port to listen on', '8422')
-    .option('--tls-cert <file>', 'certificate chain, PEM; with --tls-key the relay speaks wss itself')
-    .option('--tls-key <file>', 'private key of the certificate, PEM')
-    .option('--trust-proxy', 'count callers by X-Forwarded-For; only behind a proxy that sets it')
-    .option('--log-level <level>', 'debug, info, warn or error', 'info')
+    .option(
+      '--tls-cert <file>',
+      'PEM file with the certificate chain; with --tls-key, the relay serves wss itself',
+    )
+    .option('--tls-key <file>', 'PEM file with the private key of the certificate')
+    .option(
+      '--trust-proxy',
+      "read the callers' addresses from X-Forwarded-For; use it only behind a proxy that sets this header",
+    )
+    .option('--log-level <level>', 'lowest level of log entries: debug, info, warn or error', 'info')
     .addHelpText(
       'after',
       `
-A vault and the proxy of a remote agent both connect to the relay, so neither needs an open port. What they say is
-encrypted between the two; the relay learns addresses, times and sizes in six steps, and keeps nothing. Without a
-certificate it belongs behind a proxy that ends TLS. GET /healthz answers 200.
+A vault and the proxy of a remote agent both connect to the relay, so neither needs an open port. Their messages are
+end-to-end encrypted; the relay sees addresses, times and sizes (in six steps), and stores nothing. Without a
+certificate, run it behind a proxy that terminates TLS. GET /healthz responds with 200.
 
 Examples:
   tollgate relay --host 0.0.0.0 --port 443 --tls-cert cert.pem --tls-key key.pem
@@ -57,13 +65,13 @@ async function runRelay({ host, port, tlsCert, tlsKey, trustProxy, logLevel }: R
       ? { cert: await readFile(tlsCert, 'utf8'), key: await readFile(tlsKey, 'utf8') }
       : undefined
   const relay = await startRelay({ ...options, log, ...(tls ? { tls } : {}) })
-  // Before it says that it is up: whoever reads that may send a signal at once.
+  // Installed before the ready message, because a program that reads the message may send a signal at once.
   closeWithGrace({ delay: 5_000, logger: false }, () => relay.close())
   log.info({ url: relay.url }, 'the relay is running')
 }
 
-/** @throws UsageError for what is no port. */
+/** @throws UsageError for an invalid port */
 export function portOf(text: string): number {
   if (/^\d{1,5}$/.test(text) && Number(text) <= 65_535) return Number(text)
-  throw new UsageError(`expected a port from 0 to 65535, got ${text}`)
+  throw new UsageError(`Expected a port from 0 to 65535, got ${text}`)
 }

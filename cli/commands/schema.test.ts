@@ -5,7 +5,7 @@ import t from 'tap'
 
 const here = (name: string) => pathToFileURL(join(import.meta.dirname, name)).href
 
-/** Runs the two commands as the program does, in a process of their own. */
+/** Runs both commands as the program does, in a separate process. */
 function tollgate(cwd: string, ...args: string[]) {
   const script = `
     import { Command } from ${JSON.stringify(import.meta.resolve('commander'))}
@@ -33,7 +33,7 @@ t.test('what can not be done is said on stderr, with an exit code', async (t) =>
     'unknown.yaml': 'plugins: [{ use: no-such-plugin }, {}, 1]\n',
   })
   for (const [args, code, words] of [
-    [['schema', '--config', 'broken.yaml'], 2, /tollgate check says why/],
+    [['schema', '--config', 'broken.yaml'], 2, /Run tollgate check to see why/],
     [['schema', '--config', 'unknown.yaml'], 1, /no-such-plugin/],
     [['schema', '--config', 'missing.yaml'], 1, /missing.yaml/],
     [['plugin', 'new', 'Not A Name'], 2, /lower-case letters/],

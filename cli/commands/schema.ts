@@ -13,19 +13,22 @@ export interface SchemaFlags {
   readonly vault?: boolean
 }
 
-/** Adds `tollgate schema`: the JSON Schema of a configuration file, for editors. */
+/** Adds `tollgate schema`: prints the JSON Schema of a configuration file, for editors. */
 export function registerSchema(program: Command): void {
   program
     .command('schema')
-    .description('Print the JSON Schema of a configuration file, so that an editor completes and checks it.')
-    .option('-w, --write <file>', 'write it to this file instead')
-    .option('-c, --config <file>', 'describe the options of the plugins that this file uses, too')
-    .option('--vault', "of a vault's configuration, vault.yaml")
+    .description('Print the JSON Schema of a configuration file, for completion and checks in editors.')
+    .option('-w, --write <file>', 'write the schema to this file instead of printing it')
+    .option(
+      '-c, --config <file>',
+      'configuration file with your own plugins, whose options are added to the schema',
+    )
+    .option('--vault', "print the schema of a vault's configuration file (vault.yaml)")
     .option(...jsonOption)
     .addHelpText(
       'after',
       `
-Editors read it when the configuration begins with this line:
+Editors use it if the configuration begins with this line:
   # yaml-language-server: $schema=./tollgate.schema.json
 
 Examples:
@@ -44,7 +47,7 @@ Examples:
     })
 }
 
-/** Writes the schema to the file that was named, or hands its text to `print`. */
+/** Writes the schema to the given file, or passes its text to `print`. */
 export async function runSchema(
   flags: SchemaFlags,
   output: Output,
@@ -61,10 +64,10 @@ export async function runSchema(
   output.result({ written: flags.write }, `Wrote ${flags.write}.`)
 }
 
-/** Finds plugins from a folder; those of the vault are looked at in a process of their own. */
+/** Creates a loader of the plugins in a folder. Vault plugins are inspected in a separate process. */
 type LoaderAt = (folder: string) => { load(use: string): Promise<DescribedPlugin> }
 
-// Plugins are loaded when they are asked for: every command of this program registers this one.
+// Imported only when the command runs, because every run of the program registers it.
 const ofGateway = async () => {
   const { builtInPlugins } = await import('../../plugins/builtIn.ts')
   const { createPluginLoader } = await import('../../core/kernel/pluginLoader.ts')
@@ -79,14 +82,14 @@ const ofVault = async () => {
   return { builtIn: builtInVaultPlugins, loaderAt, schema: vaultConfigSchema } as const
 }
 
-/** The plugins that a file uses beside the built-in ones, by what stands behind `use:`. */
+/** The plugins that a file uses in addition to the built-in ones, by the value of `use:`. */
 async function pluginsOf(
   file: string,
   builtInPlugins: readonly DescribedPlugin[],
   loaderAt: LoaderAt,
 ): Promise<DescribedPlugin[]> {
   const { tree, problems } = readSource(file, await readFile(file, 'utf8'))
-  if (problems.length > 0) throw new UsageError(`${file} can't be read; tollgate check says why.`)
+  if (problems.length > 0) throw new UsageError(`${file} can't be read. Run tollgate check to see why.`)
   const loader = loaderAt(dirname(resolve(file)))
   const builtIn = new Set(builtInPlugins.map(({ name }) => name))
   const named = new Set(usesOf(tree).filter((use) => !builtIn.has(use)))

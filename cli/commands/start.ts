@@ -5,23 +5,24 @@ import { type Role, roles } from '../runtime/role.ts'
 export function registerStart(program: Command): void {
   program
     .command('start')
-    .description('Run the gateway, the admin API and the background work until they are told to stop.')
+    .description('Run the gateway, the admin API and the background jobs.')
     .option('-c, --config <file>', 'configuration file', 'tollgate.yaml')
     .addOption(
-      new Option('--only <part>', 'one part of it; other processes on the same store do the rest').choices(
-        roles,
-      ),
+      new Option(
+        '--only <part>',
+        'run only this part, and run the other parts in other processes with the same database',
+      ).choices(roles),
     )
     .addHelpText(
       'after',
       `
-The plugins are read again when the file changes, and on SIGHUP; a configuration that does not hold leaves the running
-one as it is. SIGTERM and Ctrl-C let calls under way end first; with gateway.shutdownDelayMs, /readyz answers 503 for that
-time before, and a second signal ends the wait.
+The plugins are reloaded when the file changes, and on SIGHUP. An invalid configuration leaves the running
+one unchanged. SIGTERM and Ctrl-C let running calls finish first. With gateway.shutdownDelayMs, /readyz responds with 503 for that
+time before; a second signal ends the delay.
 
-Each part may run in processes of its own on one store: gateway (the public listener), admin (the admin API, the pages, tools)
-and jobs (settling keys, recovery, health probes, webhooks). Of each there may be several. The admin port of every
-process answers /healthz, /readyz and /metrics.
+Each part may run in separate processes on one database: gateway (the public listener), admin (the admin API, the pages, tools)
+and jobs (settling keys, recovery, health probes, webhooks). Each part may run several times. The admin port of every
+process serves /healthz, /readyz and /metrics.
 
 Examples:
   tollgate start

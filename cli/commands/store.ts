@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import { jsonOption, outputOf } from '../output/createOutput.ts'
-import type { PayoutSet } from '../runtime/setPayout.ts'
+import type { PayoutSet } from '../runtime/createStore.ts'
 import { storeText } from './init.ts'
 
 interface StoreFlags {
@@ -12,20 +12,20 @@ interface StoreFlags {
 }
 
 export function registerStore(program: Command): void {
-  const store = program.command('store').description('Sellers of this gateway.')
+  const store = program.command('store').description('Create and change the stores of sellers.')
   store
     .command('create')
-    .description('Open a store as the operator and print its API key, once.')
-    .argument('<username>', '3 to 32 characters: a-z, 0-9 and _')
+    .description('Create a store as the operator, and print its API key once.')
+    .argument('<username>', 'username of the store: 3 to 32 characters of a-z, 0-9 and _')
     .option('-c, --config <file>', 'configuration file', 'tollgate.yaml')
     .option('--name <text>', 'display name')
-    .option('--base <address>', "the store's wallet on Base: where its sales are paid to")
-    .option('--solana <address>', "the store's wallet on Solana")
+    .option('--base <address>', "the store's payout wallet on Base")
+    .option('--solana <address>', "the store's payout wallet on Solana")
     .option(...jsonOption)
     .addHelpText(
       'after',
       `
-Works while the gateway runs. Sellers elsewhere open their store by themselves, with a wallet's signature: see /docs.
+Works while the gateway is running. Sellers can also open a store themselves by signing in with a wallet: see /docs.
 
 Example:
   tollgate store create alice --base 0xYourWallet`,
@@ -48,18 +48,20 @@ Example:
     })
   store
     .command('payout')
-    .description('Set the wallets that a store is paid to, as the operator: no wallet has to sign.')
-    .argument('<username>', 'the store')
+    .description(
+      "Set the payout wallets of a store as the operator. No signature of the store's wallet is needed.",
+    )
+    .argument('<username>', 'username of the store')
     .option('-c, --config <file>', 'configuration file', 'tollgate.yaml')
-    .option('--base <address>', 'the wallet on Base, or none to take it away')
-    .option('--solana <address>', 'the wallet on Solana, or none to take it away')
+    .option('--base <address>', 'the new payout wallet on Base; none removes the wallet')
+    .option('--solana <address>', 'the new payout wallet on Solana; none removes the wallet')
     .option(...jsonOption)
     .addHelpText(
       'after',
       `
-Works while the gateway runs: the new wallets are offered within a second. A chain that is not named stays as it is. Make
-sure that it is the seller who asks: sellers change their wallets by themselves, signed by the wallet that signs in
-(POST /api/v1/profile/payout/nonce). This is for one who lost that wallet, or never had one.
+Works while the gateway is running. Offers use the new wallets within a second. A chain that is not given stays unchanged. Make
+sure that the request comes from the seller. Sellers normally change their wallets themselves, signed by the wallet that signs in
+(POST /api/v1/profile/payout/nonce). This command is for a seller who lost that wallet, or never had one.
 
 Example:
   tollgate store payout alice --base 0xNewWallet --solana none`,
@@ -68,7 +70,7 @@ Example:
       const { config, base, solana } = flags
       const output = outputOf(flags)
       try {
-        const { setPayout } = await import('../runtime/setPayout.ts')
+        const { setPayout } = await import('../runtime/createStore.ts')
         const set = await setPayout(config, process.env, username, {
           ...(base !== undefined && { base: base === 'none' ? null : base }),
           ...(solana !== undefined && { solana: solana === 'none' ? null : solana }),
@@ -85,5 +87,5 @@ function payoutText({ username, was, payout }: PayoutSet): string {
     const [from, to] = [was[chain] ?? 'none', payout[chain] ?? 'none']
     return from === to ? `  ${chain}  ${to} (as before)` : `  ${chain}  ${to} (was ${from})`
   }
-  return [`The store ${username} is paid to:`, line('base'), line('solana')].join('\n')
+  return [`Payout wallets of the store ${username}:`, line('base'), line('solana')].join('\n')
 }

@@ -2,9 +2,8 @@ import type { Command } from 'commander'
 import { nearMiss } from '../../core/config/check/nearMiss.ts'
 import type { Output } from '../output/createOutput.ts'
 import { UsageError } from '../output/exitCodes.ts'
-import { registerAgents } from '../vault/agentCommands.ts'
+import { registerAgents, registerPairings } from '../vault/agentCommands.ts'
 import { registerApprovals } from '../vault/approvalCommands.ts'
-import { registerCustody } from '../vault/custodyCommands.ts'
 import {
   type CommonFlags,
   neededPassword,
@@ -14,14 +13,12 @@ import {
   vaultHome,
   withCommonFlags,
 } from '../vault/flags.ts'
-import { registerKeys } from '../vault/keyCommands.ts'
+import { registerCustody, registerKeys } from '../vault/keyCommands.ts'
 import { registerMcp } from '../vault/mcpCommand.ts'
-import { registerPairings } from '../vault/pairingCommands.ts'
-import { readSecretFile } from '../vault/readSecretFile.ts'
-import { registerPolicies } from '../vault/ruleCommands.ts'
+import { registerPolicies, registerValues } from '../vault/ruleCommands.ts'
+import { readSecretFile } from '../vault/secretFiles.ts'
 import { type ServeFlags, serveSettings } from '../vault/serveSettings.ts'
 import { registerOpen, registerState } from '../vault/stateCommands.ts'
-import { registerValues } from '../vault/valueCommands.ts'
 
 interface RunFlags extends CommonFlags, ServeFlags {
   readonly mode: string
@@ -33,39 +30,51 @@ interface InitFlags extends CommonFlags {
   readonly mnemonicFile?: string
 }
 
-/** `tollgate vault`: keeps keys and secrets on this machine and signs what its owner allows. */
+/** Adds `tollgate vault`: keeps keys and secrets on this machine, and signs what its owner allows. */
 export function registerVault(program: Command): void {
   const vault = withCommonFlags(program.command('vault'))
-    .description("Keep an agent's keys and secrets on this machine, and sign what you allow.")
-    .option('--mode <mode>', 'http; http-mcp, with MCP at /mcp; or stdio, MCP for one agent', 'http')
-    .option('--agent <name>', 'with --mode stdio: which agent that is; default: the only one there is')
-    .option('--config <file>', 'settings and plugins (default: vault.yaml in that folder); flags win')
+    .description(
+      'Run a vault, which keeps the keys and secrets of agents on this machine and signs what you allow.',
+    )
+    .option(
+      '--mode <mode>',
+      'http; http-mcp: also MCP at /mcp; stdio: MCP over standard input for one agent',
+      'http',
+    )
+    .option('--agent <name>', 'with --mode stdio: name of the agent (default: the only agent)')
+    .option(
+      '--config <file>',
+      'configuration file (default: vault.yaml in the folder of the vault); flags override its options',
+    )
     .option('--host <address>', 'loopback address to listen on (default: 127.0.0.1)')
-    .option('--port <n>', 'port for agents; 0 for any free one (default: 8420)')
+    .option('--port <n>', 'port for agents; 0 picks a free port (default: 8420)')
     .option(
       '--local-agent <name>',
-      'serve programs of this machine without a token on a second port, as that agent',
+      'open a second port for programs on this machine without a token; they act as this agent',
     )
-    .option('--local-port <n>', 'that port (default: 8421)')
-    .option('--require-token', 'open that port, and ask its callers for an agent’s token, too')
-    .option('--testnets', 'offer Base Sepolia and Solana Devnet, too')
-    .option('--relay <url>', 'let paired agents of other machines in through this relay')
-    .option('--relay-ca <file>', "PEM of the relay's certificate authority")
-    .option('--solana-rpc <url>', 'node for payments on Solana (default: the public one)')
-    .option('--idle-minutes <n>', 'lock after this time without use (default: 15)')
-    .option('--max-hours <n>', 'lock after this time in any case (default: 12)')
-    .option('--insecure-no-token', 'for test suites: take requests without a token')
+    .option('--local-port <n>', 'number of the second port (default: 8421)')
+    .option('--require-token', 'open the second port only for agents that send their token')
+    .option('--testnets', 'also allow the test chains Base Sepolia and Solana Devnet')
+    .option('--relay <url>', 'URL of the relay through which paired agents on other machines connect')
+    .option(
+      '--relay-ca <file>',
+      "PEM file with the relay's certificate authority; needed only for a private certificate authority",
+    )
+    .option('--solana-rpc <url>', 'URL of the node for payments on Solana (default: the public node)')
+    .option('--idle-minutes <n>', 'lock the vault after this many minutes without use (default: 15)')
+    .option('--max-hours <n>', 'lock the vault after this many hours, even if it is in use (default: 12)')
+    .option('--insecure-no-token', 'accept requests without a token; only for test suites')
     .addHelpText(
       'after',
       `
 First steps:
-  tollgate vault init --password-file pw            make a vault
-  tollgate vault --password-file pw                 run it for the agents of this machine
-  tollgate vault agents add NAME --scopes LIST      let an agent in
-  tollgate vault open                               decide in a browser what waits for you
-The other commands speak to the running vault. When none runs, they open its folder with the password.`,
+  tollgate vault init --password-file pw            create a vault
+  tollgate vault --password-file pw                 run it for the agents on this machine
+  tollgate vault agents add NAME --scopes LIST      add an agent
+  tollgate vault open                               approve requests in a browser
+The other commands use the running vault. If none is running, they open its folder with the password.`,
     )
-    // It has an action of its own, so a misspelt subcommand would count as an operand too many.
+    // Commander would report a misspelled subcommand as an excess argument, because this command has an action of its own.
     .allowExcessArguments()
     .helpCommand(true)
     .action((flags: RunFlags, { args }: Command) => {
@@ -75,7 +84,8 @@ The other commands speak to the running vault. When none runs, they open its fol
         : told(flags, (output) => run(flags, output))
     })
 
-  // What stands before a subcommand's name counts for it, too: never the wrong vault because of a flag's place.
+  // An option before a subcommand's name applies to the subcommand too. The position of a flag therefore never selects another
+  // vault.
   vault.enablePositionalOptions().hook('preAction', (_vault, action) => {
     for (const name of ['home', 'socket', 'passwordFile', 'json']) {
       const given = vault.getOptionValue(name)
@@ -84,8 +94,11 @@ The other commands speak to the running vault. When none runs, they open its fol
   })
 
   withCommonFlags(vault.command('init'))
-    .description('Make a vault in an empty folder and print its recovery words, once.')
-    .option('--mnemonic-file <file>', 'bring your own recovery words (BIP-39); - for standard input')
+    .description('Create a vault in an empty folder, and print its recovery words once.')
+    .option(
+      '--mnemonic-file <file>',
+      'file with your own recovery words (BIP-39); - reads them from standard input',
+    )
     .action((flags: InitFlags) =>
       told(flags, async (output) => {
         const { initVault } = await import('../vault/initVault.ts')
@@ -98,7 +111,7 @@ The other commands speak to the running vault. When none runs, they open its fol
         const words =
           made.mnemonic === undefined
             ? []
-            : ['Write these words down; they are not shown again:', made.mnemonic]
+            : ['Write these words down. They are not shown again:', made.mnemonic]
         output.result(
           made,
           [
@@ -137,7 +150,7 @@ async function run(flags: RunFlags, output: Output): Promise<void> {
   const { mode } = flags
   if (mode !== 'http' && mode !== 'http-mcp')
     throw new UsageError(`Expected --mode http, http-mcp or stdio, got ${mode}.`)
-  if (flags.agent !== undefined) throw new UsageError('--agent goes with --mode stdio.')
+  if (flags.agent !== undefined) throw new UsageError('--agent works only with --mode stdio.')
   const { runVault } = await import('../vault/runVault.ts')
   const home = vaultHome(flags.home, process.env)
   await runVault(
@@ -157,13 +170,13 @@ async function runForOne(flags: RunFlags, output: Output): Promise<void> {
   for (const name of ['host', 'port', 'localAgent', 'localPort', 'requireToken'] as const) {
     if (flags[name] !== undefined)
       throw new UsageError(
-        '--mode stdio opens no port: --host, --port, --local-… and --require-token do not go with it.',
+        '--mode stdio opens no port and cannot be combined with --host, --port, --local-… or --require-token.',
       )
   }
   if (flags.agent !== undefined && flags.insecureNoToken === true)
-    throw new UsageError('--insecure-no-token has an agent of its own: it does not go with --agent.')
+    throw new UsageError('--insecure-no-token has its own agent and cannot be combined with --agent.')
   if (flags.passwordFile === undefined || flags.passwordFile === '-')
-    throw new UsageError('Expected --password-file FILE: standard input is where the agent speaks.')
+    throw new UsageError('Expected --password-file FILE, because the agent uses standard input.')
   const { runStdio } = await import('../vault/runStdio.ts')
   const home = vaultHome(flags.home, process.env)
   await runStdio(

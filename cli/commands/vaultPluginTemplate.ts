@@ -1,12 +1,12 @@
-import { optionsTable } from '../../core/config/docs.ts'
+import { optionsList } from '../../core/config/docs.ts'
 import type { OptionsSchema } from '../../core/plugin/options.ts'
 import type { ContractImports, PluginFiles, TestRunner } from './pluginTemplate.ts'
 
 /**
- * The files of a vault plugin that works as it stands: it has the owner asked for large amounts, and its test proves that.
+ * The files of a working vault plugin. The plugin requires the owner's approval for large amounts, and its test proves that.
  *
- * @param name     such as `my-plugin`; checked by the caller.
- * @param contract where the plugin contract's types are imported from; types only.
+ * @param name such as `my-plugin`. The caller has checked it
+ * @param contract where the plugin imports the contract's types from. The plugin imports only types
  */
 export function vaultPluginFiles(name: string, contract: ContractImports, runner: TestRunner): PluginFiles {
   return {
@@ -20,23 +20,23 @@ export function vaultPluginFiles(name: string, contract: ContractImports, runner
 const index = (name: string, contract: string): string => `import type { VaultPlugin } from '${contract}'
 import { options } from './options.ts'
 
-/** Has the owner asked for large amounts of a currency. (Say here what your plugin does, and why it is where it is.) */
+/** Requires the owner's approval for large amounts of a currency. (Describe here what your plugin does, and why it runs in this phase.) */
 export default {
   name: '${name}',
   // The version of the plugin contract.
   api: 1,
   options,
-  // The ports that it uses: clock, log, egress, approvals, store. What is not listed is not there.
+  // The ports that it uses: clock, log, egress, approvals, store. Ports that are not listed are not available.
   needs: [],
-  // Once, when the vault starts. The options are checked and complete.
+  // Called once, when the vault starts. The options are validated and complete.
   setup({ currency, above }) {
     return {
-      // Once per operation: undefined means that there is nothing to do for it.
+      // Called once per operation. Return undefined if there is nothing to do for it.
       route(operation) {
         if (operation !== 'vault_sign_tx') return undefined
         return {
-          // Once per request. A phase is one of identify, authorize, approve, perform, audit.
-          // Answer undefined to go on, ask or deny, or a promise of these. What it throws refuses the request.
+          // Called once per request. The phases are identify, authorize, approve, perform, audit.
+          // Return undefined to continue, ask or deny, or a promise of these. An error refuses the request.
           authorize(x) {
             if (x.input['currency'] !== currency || Number(x.input['amount']) <= above) return undefined
             return { decision: 'ask', reason: \`More than \${above} \${currency}.\` }
@@ -48,7 +48,7 @@ export default {
 } satisfies VaultPlugin<typeof options, never>
 `
 
-/** The same options as in the template's text, for the table in its README; a test holds the two together. */
+/** The options of the template's text, for the table in its README. A test compares the two. */
 export const vaultTemplateOptions = {
   type: 'object',
   additionalProperties: false,
@@ -57,9 +57,14 @@ export const vaultTemplateOptions = {
       type: 'string',
       minLength: 1,
       default: 'USDC',
-      description: 'The currency that is looked at.',
+      description: 'Currency that the rule applies to.',
     },
-    above: { type: 'number', minimum: 0, default: 10, description: 'The owner is asked above this amount.' },
+    above: {
+      type: 'number',
+      minimum: 0,
+      default: 10,
+      description: 'The owner must approve amounts above this.',
+    },
   },
 } as const satisfies OptionsSchema
 
@@ -70,8 +75,8 @@ export const options = {
   type: 'object',
   additionalProperties: false,
   properties: {
-    currency: { type: 'string', minLength: 1, default: 'USDC', description: 'The currency that is looked at.' },
-    above: { type: 'number', minimum: 0, default: 10, description: 'The owner is asked above this amount.' },
+    currency: { type: 'string', minLength: 1, default: 'USDC', description: 'Currency that the rule applies to.' },
+    above: { type: 'number', minimum: 0, default: 10, description: 'The owner must approve amounts above this.' },
   },
 } as const satisfies OptionsSchema
 `
@@ -90,27 +95,27 @@ function test(contract: string, runner: TestRunner): string {
 import type { VaultExchange, VaultOperation } from '${contract}'
 import plugin from './index.ts'
 
-/** What the plugin says; undefined when it has nothing to do with the operation. */
-function saidOf(operation: VaultOperation, input: object): string | undefined {
+/** The plugin's reason for approval. Undefined if it does not run for the operation. */
+function decisionOf(operation: VaultOperation, input: object): string | undefined {
   const hooks = plugin.setup({ currency: 'USDC', above: 10 }).route(operation)
   if (hooks === undefined) return undefined
-  // The part of a request that the plugin looks at.
+  // The field of a request that the plugin reads.
   return hooks.authorize({ input } as unknown as VaultExchange)?.reason ?? 'nothing'
 }
 
-${open}'large amounts are asked for'${close}
-  ${equal}(saidOf('vault_sign_tx', { currency: 'USDC', amount: 11 }), 'More than 10 USDC.')
-  ${equal}(saidOf('vault_sign_tx', { currency: 'USDC', amount: 10 }), 'nothing')
-  ${equal}(saidOf('vault_sign_tx', { currency: 'SOL', amount: 11 }), 'nothing')${end}
+${open}'large amounts need approval'${close}
+  ${equal}(decisionOf('vault_sign_tx', { currency: 'USDC', amount: 11 }), 'More than 10 USDC.')
+  ${equal}(decisionOf('vault_sign_tx', { currency: 'USDC', amount: 10 }), 'nothing')
+  ${equal}(decisionOf('vault_sign_tx', { currency: 'SOL', amount: 11 }), 'nothing')${end}
 
 ${open}'other operations do not run the plugin at all'${close}
-  ${equal}(saidOf('vault_read', {}), undefined)${end}
+  ${equal}(decisionOf('vault_read', {}), undefined)${end}
 `
 }
 
 const readme = (name: string): string => `# ${name}
 
-A plugin of Tollgate's vault that has the owner asked for large amounts.
+A plugin for Tollgate's vault that requires the owner's approval for large amounts.
 
 \`\`\`yaml
 plugins:
@@ -122,7 +127,7 @@ plugins:
 ## Options
 
 <!-- options:start -->
-${optionsTable(vaultTemplateOptions)}
+${optionsList(vaultTemplateOptions)}
 <!-- options:end -->
 
 ## Test

@@ -1,15 +1,13 @@
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { initWasm, Resvg } from '@resvg/resvg-wasm'
-import type { DemoBuyer } from '../../localnet/demoBuyer.ts'
-import { createDemoSeller } from '../../localnet/demoSeller.ts'
-import { callApi } from './callApi.ts'
+import { createDemoSeller, type DemoBuyer } from '../../localnet/demoWallets.ts'
 import { demoAvatar, type SampleLink, type SampleStore, sampleStores } from './sampleStores.ts'
 import { sellForAMonth } from './sellForAMonth.ts'
-import { signUpSeller } from './signUpSeller.ts'
 import type { Demo } from './startDemo.ts'
+import { callApi, signUpSeller } from './storeApi.ts'
 
-/** What the demo's own store would have sold and heard. */
+/** Sample sales and reviews of the demo's own store. */
 const ownLinks: Readonly<
   Record<'weather' | 'forecast' | 'hello', Pick<SampleLink, 'price' | 'dailyCalls' | 'reviews'>>
 > = {
@@ -22,11 +20,18 @@ const ownLinks: Readonly<
       { isPositive: false, comment: 'Was down for a while last week.' },
     ],
   },
-  forecast: { price: '0.25', dailyCalls: 4, reviews: [{ isPositive: true, comment: 'Dear, and worth it.' }] },
+  forecast: {
+    price: '0.25',
+    dailyCalls: 4,
+    reviews: [{ isPositive: true, comment: 'Expensive, and worth it.' }],
+  },
   hello: { price: '0', dailyCalls: 40, reviews: [] },
 }
 
-/** Makes the demo's marketplace look as it would after a month: stores, links, sales, reviews, a session, a webhook. */
+/**
+ * Fills the demo's marketplace with a month of data: stores, links, sales, reviews, a payment session, a
+ * webhook.
+ */
 export async function fillMarket(demo: Demo): Promise<{ readonly checkoutUrl: string }> {
   const { apiKey, tollgate, sample, seller } = demo
   const { gatewayUrl, stack } = tollgate
@@ -67,15 +72,23 @@ async function openSample(demo: Demo, store: SampleStore): Promise<void> {
   for (const link of store.links) {
     const { slug, title, description, price, tags, method, properties, required, answer } = link
     const body = {
-      ...{ url: `${sample.url}/${username}/${slug}`, slug, title, description, price, tags, isPublic: true },
-      ...{ methods: [method], inputSchema: { type: 'object', required, properties }, outputExample: answer },
+      url: `${sample.url}/${username}/${slug}`,
+      slug,
+      title,
+      description,
+      price,
+      tags,
+      isPublic: true,
+      methods: [method],
+      inputSchema: { type: 'object', required, properties },
+      outputExample: answer,
     }
     await callApi(gatewayUrl, 'POST', '/api/v1/links', body, apiKey)
     await giveMonth(demo, { username, slug, link, payTo: seller.evmAddress })
   }
 }
 
-/** Picture and other pages of a store. */
+/** Image and social links of a store. */
 async function dress(
   gatewayUrl: string,
   apiKey: string,
@@ -86,7 +99,7 @@ async function dress(
   form.set('file', new Blob([new Uint8Array(png)], { type: 'image/png' }), 'avatar.png')
   const headers = { authorization: `Bearer ${apiKey}` }
   const response = await fetch(`${gatewayUrl}/api/v1/avatar`, { method: 'POST', headers, body: form })
-  if (!response.ok) throw new Error(`The picture of a store was answered ${response.status}.`)
+  if (!response.ok) throw new Error(`Uploading a store's image failed with ${response.status}.`)
   await callApi(gatewayUrl, 'POST', '/api/v1/socials', { socials }, apiKey)
 }
 
@@ -105,7 +118,7 @@ async function giveMonth({ tollgate, evm }: Demo, { username, slug, link, payTo 
   await sellForAMonth(stack, { storeId, linkId: id, link, network, payTo, nowMs: Date.now(), hasRefundDue })
 }
 
-/** A call that is paid on its chain, and the review that it allows. */
+/** Pays for a call on its chain, which allows one review, and posts the review. */
 async function reviewOnce(
   { tollgate }: Demo,
   buyer: DemoBuyer,

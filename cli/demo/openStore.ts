@@ -1,36 +1,35 @@
-import type { DemoSeller } from '../../localnet/demoSeller.ts'
-import { callApi } from './callApi.ts'
+import type { DemoSeller } from '../../localnet/demoWallets.ts'
 import type { SampleSeller } from './sampleSeller.ts'
-import { signUpSeller } from './signUpSeller.ts'
+import { callApi, signUpSeller } from './storeApi.ts'
 
 export interface OpenedStore {
   readonly apiKey: string
   readonly link: { readonly url: string; readonly price: string }
-  readonly dearLink: { readonly url: string; readonly price: string }
+  readonly expensiveLink: { readonly url: string; readonly price: string }
   readonly freeLink: { readonly url: string }
-  /** `?address=` of a wallet gets test money. */
+  /** A link whose API sends test money to the wallet in `?address=`. */
   readonly faucetLink: { readonly url: string }
 }
 
-/** Opens a store the way every seller does: by the marketplace API, with a wallet's signature. */
+/** Opens a store as every seller does. It sends a wallet's signature to the marketplace API. */
 export async function openStore(
   baseUrl: string,
   seller: DemoSeller,
   sample: SampleSeller,
 ): Promise<OpenedStore> {
   const apiKey = await signUpSeller(baseUrl, seller, { username: 'demo', displayName: 'Demo seller' })
-  const bio = 'The weather of any city, as an example of an API that is paid per call.'
+  const bio = 'The weather in any city: an example of an API that is paid per call.'
   await callApi(baseUrl, 'PATCH', '/api/v1/profile', { bio }, apiKey)
   const weather = {
     url: sample.url,
     title: 'Weather of a city',
-    description: 'Temperature and sky, as they are now.',
+    description: 'Current temperature and sky.',
     tags: ['weather', 'live'],
     isPublic: true,
     methods: ['GET'],
     inputSchema: {
       type: 'object',
-      properties: { city: { type: 'string', description: 'Its name.', default: 'Lisbon' } },
+      properties: { city: { type: 'string', description: 'Name of the city.', default: 'Lisbon' } },
     },
     outputExample: { city: 'Lisbon', temperatureC: 21, sky: 'clear', asOf: '2026-06-01T12:00:00.000Z' },
   }
@@ -52,7 +51,7 @@ export async function openStore(
     baseUrl,
     'POST',
     '/api/v1/links',
-    { ...weather, title: 'Weather, to try', slug: 'hello' },
+    { ...weather, title: 'Weather, free sample', slug: 'hello' },
     apiKey,
   )
   const faucet = await callApi(
@@ -62,7 +61,7 @@ export async function openStore(
     {
       url: `${sample.url}/faucet`,
       title: 'Faucet',
-      description: 'Test money of this machine.',
+      description: 'Test money on this machine.',
       slug: 'faucet',
     },
     apiKey,
@@ -70,7 +69,7 @@ export async function openStore(
   return {
     apiKey,
     link: { url: link.fullUrl, price: link.price },
-    dearLink: { url: dear.fullUrl, price: dear.price },
+    expensiveLink: { url: dear.fullUrl, price: dear.price },
     freeLink: { url: free.fullUrl },
     faucetLink: { url: faucet.fullUrl },
   }

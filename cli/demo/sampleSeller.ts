@@ -1,21 +1,21 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-/** The API that the demo sells: it knows nothing of payments. Beside it, a faucet for whoever wants to try. */
+/** The API that the demo sells, without any code for payments. It is also a faucet for visitors. */
 export interface SampleSeller {
   readonly url: string
-  /** How often it was called. */
+  /** Number of calls so far. */
   calls(): number
   close(): Promise<void>
 }
 
 /**
- * @param answers by path; whatever else is asked for is the weather
- * @param fund gives test money to an address of either chain, and says how much it holds then
+ * @param answers responses by path. Every other path returns the weather
+ * @param fund sends test money to an address on either chain, and returns its balance
  */
 export async function startSampleSeller(
   fund: (address: string) => Promise<object>,
-  answers: Readonly<Record<string, object>>,
+  responses: Readonly<Record<string, object>>,
 ): Promise<SampleSeller> {
   let calls = 0
   const server = createServer(async (req, res) => {
@@ -26,9 +26,9 @@ export async function startSampleSeller(
       return res.end(JSON.stringify(answer))
     }
     calls++
-    // Webhooks are heard, and answered with nothing.
+    // This path receives webhooks.
     if (pathname === '/hooks') return res.writeHead(204).end()
-    const known = answers[pathname]
+    const known = responses[pathname]
     if (known !== undefined) return res.end(JSON.stringify(known))
     const city = searchParams.get('city') ?? 'Lisbon'
     res.end(JSON.stringify({ city, temperatureC: 21, sky: 'clear', asOf: new Date().toISOString() }))

@@ -1,10 +1,10 @@
-/** A store of the demo's marketplace: what its seller says of itself and of what is for sale. */
+/** A store in the demo's marketplace: the seller's texts and links. */
 export interface SampleStore {
   readonly username: string
   readonly displayName: string
   readonly bio: string
   readonly socials: readonly { readonly type: string; readonly url: string }[]
-  /** SVG of 128 × 128. */
+  /** SVG of 128 × 128 pixels. */
   readonly avatar: string
   readonly links: readonly SampleLink[]
 }
@@ -13,14 +13,14 @@ export interface SampleLink {
   readonly slug: string
   readonly title: string
   readonly description: string
-  /** Decimal USDC; 0 for a free one. */
+  /** Price in USDC, decimal string; 0 is free. */
   readonly price: string
   readonly tags: readonly string[]
   readonly method: 'GET' | 'POST'
   readonly properties: Readonly<Record<string, object>>
   readonly required: readonly string[]
   readonly answer: object
-  /** How well it sells: calls of a day, about. */
+  /** Approximate number of calls per day. */
   readonly dailyCalls: number
   readonly reviews: readonly { readonly isPositive: boolean; readonly comment: string }[]
 }
@@ -28,7 +28,7 @@ export interface SampleLink {
 const avatarOf = (ground: string, drawing: string): string =>
   `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 128 128" width="128" height="128"><rect width="128" height="128" fill="${ground}"/><g fill="none" stroke="#fff" stroke-width="9" stroke-linecap="round" stroke-linejoin="round">${drawing}</g></svg>`
 
-/** Of the store whose calls the demo pays before your eyes. */
+/** Avatar of the store whose calls the demo pays. */
 export const demoAvatar = avatarOf(
   '#2f6fb0',
   '<circle cx="50" cy="50" r="17"/><path d="M50 15v-2M50 87v-2M15 50h-2M25 25l-1-1M75 25l1-1M25 75l-1 1M58 96h38a17 17 0 0 0 0-34 22 22 0 0 0-42-2"/>',
@@ -57,7 +57,7 @@ export const sampleStores: readonly SampleStore[] = [
         properties: {
           name: {
             type: 'string',
-            description: 'As registered, or the beginning of it.',
+            description: 'Full registered name, or its beginning.',
             example: 'Fabrikam',
           },
           country: { type: 'string', enum: ['DE', 'FR', 'PT', 'GB', 'US'], default: 'PT' },
@@ -85,7 +85,7 @@ export const sampleStores: readonly SampleStore[] = [
         method: 'GET',
         properties: {
           base: { type: 'string', description: 'ISO 4217.', default: 'EUR' },
-          quotes: { type: 'string', description: 'With commas between them.', example: 'USD,GBP,CHF' },
+          quotes: { type: 'string', description: 'Separated by commas.', example: 'USD,GBP,CHF' },
         },
         required: [],
         answer: { base: 'EUR', rates: { USD: 1.0842, GBP: 0.8421, CHF: 0.9377 } },
@@ -120,13 +120,13 @@ export const sampleStores: readonly SampleStore[] = [
       {
         slug: 'translate',
         title: 'Translate a text',
-        description: 'Into 60 languages, in the tone that you ask for.',
+        description: 'Into 60 languages, in the tone that you choose.',
         price: '0.004',
         tags: ['language', 'text'],
         method: 'POST',
         properties: {
           text: { type: 'string', description: 'Up to 5,000 characters.', example: 'Good morning' },
-          to: { type: 'string', description: 'A language, ISO 639.', example: 'pt' },
+          to: { type: 'string', description: 'Language code, ISO 639.', example: 'pt' },
           tone: { type: 'string', enum: ['plain', 'formal', 'friendly'], default: 'plain' },
         },
         required: ['text', 'to'],
@@ -139,17 +139,21 @@ export const sampleStores: readonly SampleStore[] = [
       },
       {
         slug: 'summary',
-        title: 'Summary of a page',
-        description: 'Three sentences of what stands at an address, with the date of the page.',
+        title: 'Summary of a web page',
+        description: 'A web page in three sentences, with its date.',
         price: '0.02',
         tags: ['text', 'web'],
         method: 'POST',
         properties: {
-          url: { type: 'string', description: 'Of an article.', example: 'https://example.org/article' },
+          url: {
+            type: 'string',
+            description: 'Address of an article.',
+            example: 'https://example.org/article',
+          },
           sentences: { type: 'integer', default: 3 },
         },
         required: ['url'],
-        answer: { title: 'An article', sentences: ['It begins so.', 'It goes on.', 'It ends.'] },
+        answer: { title: 'An article', sentences: ['This is how it begins.', 'It goes on.', 'It ends.'] },
         dailyCalls: 3,
         reviews: [
           { isPositive: true, comment: 'Short and to the point.' },
@@ -160,8 +164,8 @@ export const sampleStores: readonly SampleStore[] = [
   },
 ]
 
-/** What the sample API answers at each path. */
-export const sampleAnswers: Readonly<Record<string, object>> = Object.fromEntries(
+/** Responses of the sample API by path. */
+export const sampleResponses: Readonly<Record<string, object>> = Object.fromEntries(
   sampleStores.flatMap(({ username, links }) =>
     links.map(({ slug, answer }) => [`/${username}/${slug}`, answer]),
   ),

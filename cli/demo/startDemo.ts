@@ -6,21 +6,25 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseConfig } from '../../core/config/loadConfig.ts'
 import { formatAmount } from '../../core/domain/money.ts'
-import { addressForm } from '../../core/evm/address.ts'
-import { createEvmDemoBuyer, createSolanaDemoBuyer, type DemoBuyer } from '../../localnet/demoBuyer.ts'
-import { createDemoFacilitator } from '../../localnet/demoFacilitator.ts'
-import { createDemoSeller, type DemoSeller } from '../../localnet/demoSeller.ts'
+import { addressForm } from '../../core/evm/hex.ts'
+import {
+  createDemoFacilitator,
+  createDemoSeller,
+  createEvmDemoBuyer,
+  createSolanaDemoBuyer,
+  type DemoBuyer,
+  type DemoSeller,
+} from '../../localnet/demoWallets.ts'
 import { type LocalEvm, startLocalEvm } from '../../localnet/evm/startLocalEvm.ts'
 import { type LocalSolana, startLocalSolana } from '../../localnet/solana/startLocalSolana.ts'
 import { createLog } from '../runtime/createLog.ts'
 import { pluginSource } from '../runtime/readConfig.ts'
 import { startTollgate, type Tollgate } from '../runtime/startTollgate.ts'
-import { demoConfig } from './demoConfig.ts'
 import { openStore } from './openStore.ts'
 import { type SampleSeller, startSampleSeller } from './sampleSeller.ts'
-import { sampleAnswers } from './sampleStores.ts'
+import { sampleResponses } from './sampleStores.ts'
 
-/** Everything of the demo, running: two chains, a sample API, the gateway in front of it, and two buyers with money. */
+/** The running demo: two chains, a sample API, the gateway in front of it, and two buyers with money. */
 export interface Demo {
   readonly evm: LocalEvm
   readonly solana: LocalSolana
@@ -29,17 +33,17 @@ export interface Demo {
   readonly tollgate: Tollgate
   readonly buyers: readonly DemoBuyer[]
   readonly link: { readonly url: string; readonly price: string }
-  /** The same API at a price above what the demo's vault pays without asking. */
-  readonly dearLink: { readonly url: string; readonly price: string }
+  /** The same API at a price that the demo's vault does not pay without the owner's approval. */
+  readonly expensiveLink: { readonly url: string; readonly price: string }
   readonly freeLink: { readonly url: string }
-  /** `?address=` of a wallet on either chain gets 5 USDC there. */
+  /** A link whose API sends 5 USDC to the wallet in `?address=`, on either chain. */
   readonly faucetLink: { readonly url: string }
   readonly apiKey: string
-  /** Signs in to `/operator`. */
+  /** The token that signs in to `/operator`. */
   readonly operatorToken: string
-  /** Everything that the demo writes; gone with it. */
+  /** Folder of everything that the demo writes. The demo deletes the folder when it ends. */
   readonly dataDir: string
-  /** USDC in the seller's wallet on a network, in atomic units. */
+  /** USDC balance of the seller's wallet on a network, in atomic units. */
   sellerBalance(network: string): Promise<bigint>
   close(): Promise<void>
 }
@@ -53,7 +57,7 @@ export interface DemoOptions {
 }
 
 const BUYER_USDC = 5_000_000n
-/** Blocks as often as on Base: the time of the newest one is what a payment's validity is judged by. */
+/** The chain makes a block every 2 s, as Base does, because the time of the latest block decides whether a payment is valid. */
 const chainClock = { blockTimeMs: 2_000, minesAtOnce: true }
 
 export async function startDemo({ port, evmPort = 0, onStep }: DemoOptions): Promise<Demo> {
@@ -72,8 +76,8 @@ export async function startDemo({ port, evmPort = 0, onStep }: DemoOptions): Pro
       () => solana.close(),
     )
 
-    onStep('Starting a sample API: the one that will be sold')
-    const sample = await startSampleSeller(faucetOf(evm, solana), sampleAnswers)
+    onStep('Starting the sample API that will be sold')
+    const sample = await startSampleSeller(faucetOf(evm, solana), sampleResponses)
     closers.push(() => sample.close())
 
     onStep('Starting the gateway in front of it')
@@ -88,7 +92,7 @@ export async function startDemo({ port, evmPort = 0, onStep }: DemoOptions): Pro
     )
     closers.push(() => tollgate.close())
 
-    onStep('Opening a store by wallet signature, and putting the API behind a paid link')
+    onStep('Opening a store with a wallet signature, and creating a paid link to the API')
     const seller = createDemoSeller(solana)
     const store = await openStore(tollgate.gatewayUrl, seller, sample)
 
@@ -120,7 +124,7 @@ export async function startDemo({ port, evmPort = 0, onStep }: DemoOptions): Pro
   }
 }
 
-/** Gives test money to whoever asks; an address that is none is told what was expected. */
+/** Sends test money to a valid address of either chain. For an invalid address, the error states what was expected. */
 const faucetOf = (evm: LocalEvm, solana: LocalSolana) => async (address: string) => {
   if (addressForm.test(address)) {
     const wallet = address as `0x${string}`
@@ -135,7 +139,7 @@ const faucetOf = (evm: LocalEvm, solana: LocalSolana) => async (address: string)
   }
 }
 
-/** Starts on the port asked for, or on a free one when somebody else has it. */
+/** Starts on the requested port, or on a free port if another program uses it. */
 async function startOn(
   port: number,
   configOf: (port: number) => object,
@@ -156,8 +160,8 @@ async function startOn(
 }
 
 /**
- * A port that nobody has now, the wanted one where it is free: the public URL names it, so it has to be known before the
- * gateway listens.
+ * Finds a free port, and prefers the requested port. The public URL contains the port, so it must be known before the gateway
+ * listens.
  */
 async function freePort(wanted = 0): Promise<number> {
   const probe = createServer().listen(wanted, '127.0.0.1')
@@ -171,4 +175,47 @@ async function freePort(wanted = 0): Promise<number> {
   probe.close()
   await once(probe, 'close')
   return port
+}
+
+interface DemoConfigDeps {
+  readonly dataDir: string
+  readonly port: number
+  readonly evm: Pick<LocalEvm, 'network' | 'rpcUrl'>
+  readonly solana: Pick<LocalSolana, 'network' | 'rpcUrl' | 'wsUrl'>
+  readonly operatorToken: string
+}
+
+/** The demo's configuration: like an operator's tollgate.yaml, for two local chains. */
+function demoConfig({ dataDir, port, evm, solana, operatorToken }: DemoConfigDeps): object {
+  return {
+    publicUrl: `http://127.0.0.1:${port}`,
+    gateway: { port, drainTimeoutMs: 1_000 },
+    admin: { port: 0 },
+    operator: { token: operatorToken },
+    storage: { path: `${dataDir}/tollgate.db` },
+    secretFile: `${dataDir}/secret`,
+    networks: {
+      [evm.network]: {
+        rpcUrls: [evm.rpcUrl],
+        facilitator: { privateKey: '${TOLLGATE_FACILITATOR_EVM_KEY}' },
+      },
+      [solana.network]: {
+        rpcUrls: [solana.rpcUrl],
+        wsUrl: solana.wsUrl,
+        facilitator: { privateKey: '${TOLLGATE_FACILITATOR_SOLANA_KEY}' },
+      },
+    },
+    // The sample API runs on this machine. By default, a gateway connects to no private address.
+    egress: { allowPrivateCidrs: ['127.0.0.0/8'] },
+    plugins: [
+      { use: 'rate-limit' },
+      { use: 'health' },
+      { use: 'x402' },
+      { use: 'replay-guard' },
+      { use: 'upstream' },
+      { use: 'purchase-record' },
+      { use: 'metrics' },
+    ],
+    log: { level: 'warn' },
+  }
 }

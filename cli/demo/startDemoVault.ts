@@ -10,31 +10,32 @@ import { initVault } from '../vault/initVault.ts'
 import { type OwnerClient, openOwnerClient } from '../vault/ownerClient.ts'
 import type { Demo } from './startDemo.ts'
 
-/** Compiled, this module and the program are .js; run from source, both are .ts. */
+/** The program that starts the vault. This module has its extension, which is .js when compiled and .ts in a clone. */
 const program = fileURLToPath(new URL(`../main${extname(import.meta.url)}`, import.meta.url))
 
 const walletUsdc = 5_000_000n
 
-/** A demo that was left alone over a meal still pays. The longest that a vault takes: a week. */
+/** The longest times that a vault allows, which are a week. A demo that was left alone still pays within that time. */
 const longestOpen = ['--idle-minutes', '10080', '--max-hours', '168']
 
-/** What the demo's vault pays without asking, in USDC: more than the one link costs and less than the other. */
+/**
+ * The largest amount that the demo's vault pays without approval, in USDC. One link's price is below it and the other's above
+ * it.
+ */
 export const autoApproveUpTo = '0.05'
 
-/** A vault of its own process with money on both chains, and one agent in it. */
+/** A vault in its own process, with money on both chains and one agent. */
 export interface DemoVault {
   readonly url: string
   readonly home: string
-  /** For the owner who locks it, or comes after a week. */
+  /** For a user who locks the vault, or returns after a week, when it has locked itself. */
   readonly passwordFile: string
-  /** The agent's token. */
   readonly token: string
-  /** Speaks on the owner's socket. */
   readonly owner: OwnerClient
   close(): Promise<void>
 }
 
-/** Makes a vault in the demo's folder and runs it as its owner would: `tollgate vault --testnets`. */
+/** Creates a vault in the demo's folder and runs it as its owner would: `tollgate vault --testnets`. */
 export async function startDemoVault(demo: Pick<Demo, 'dataDir' | 'evm' | 'solana'>): Promise<DemoVault> {
   const { dataDir, evm, solana } = demo
   const home = join(dataDir, 'vault')
@@ -42,7 +43,7 @@ export async function startDemoVault(demo: Pick<Demo, 'dataDir' | 'evm' | 'solan
   const password = randomBytes(24).toString('base64url')
   mkdirSync(dataDir, { recursive: true })
   writeFileSync(passwordFile, `${password}\n`, { mode: 0o600 })
-  // The local chains are test chains to the vault.
+  // The local chains are test chains, so the test addresses get the money.
   const { test_addresses: addresses } = await initVault({ home, password, mnemonic: undefined })
   await evm.mintUsdc(addresses.evm as `0x${string}`, walletUsdc)
   solana.mintUsdc(addresses.solana, walletUsdc)
@@ -54,11 +55,11 @@ export async function startDemoVault(demo: Pick<Demo, 'dataDir' | 'evm' | 'solan
       ...[program, 'vault', '--home', home, '--password-file', passwordFile, '--json'],
       ...['--port', '0', '--testnets', '--solana-rpc', solana.rpcUrl, ...longestOpen],
     ],
-    // The channel tells it when this process is gone, however that came.
+    // When this process ends, even by a crash, the IPC channel closes and the vault detects that.
     { stdio: ['ignore', 'pipe', 'pipe', 'ipc'], cwd: dataDir },
   )
-  let said = ''
-  child.stderr!.on('data', (chunk) => (said = `${said}${chunk}`.slice(-4_000)))
+  let printed = ''
+  child.stderr!.on('data', (chunk) => (printed = `${printed}${chunk}`.slice(-4_000)))
   const gone = once(child, 'exit')
   const close = async () => {
     if (child.exitCode === null && child.signalCode === null) child.kill('SIGTERM')
@@ -67,10 +68,10 @@ export async function startDemoVault(demo: Pick<Demo, 'dataDir' | 'evm' | 'solan
   try {
     const line = await Promise.race([
       once(createInterface({ input: child.stdout! }), 'line').then(([text]) => String(text)),
-      gone.then(() => Promise.reject(new Error(`The vault did not start: ${said}`))),
+      gone.then(() => Promise.reject(new Error(`The vault did not start: ${printed}`))),
     ])
     const { url } = JSON.parse(line)
-    // What it prints instead is why it does not run.
+    // If the vault cannot run, the line contains the reason instead of a URL.
     if (typeof url !== 'string') throw new Error(`The vault did not start: ${line}`)
     const owner = await openOwnerClient({ home, socketPath, password: () => undefined })
     const { id, token } = await owner.call<{ id: string; token: string }>('POST', '/v1/vault/agents', {

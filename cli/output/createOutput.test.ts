@@ -3,9 +3,8 @@ import t from 'tap'
 import { parseConfig } from '../../core/config/loadConfig.ts'
 import { TollgateError } from '../../core/errors/error.ts'
 import { createOutput } from './createOutput.ts'
-import { displayWidth, truncate, wrap } from './displayWidth.ts'
 import { UsageError } from './exitCodes.ts'
-import type { Column } from './table.ts'
+import { type Column, displayWidth, truncate, wrap } from './table.ts'
 
 interface Row {
   readonly name: string
@@ -33,7 +32,7 @@ function outputOf(options: { tty?: boolean; width?: number; json?: boolean; env?
   return { output, stdout, stderr }
 }
 
-/** What acts on a terminal instead of being seen. */
+/** Characters that act on a terminal instead of being visible. */
 const dangerous = /(?!\n)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u
 
 t.test('a terminal gets a table whose columns line up, wide characters too', (t) => {

@@ -1,33 +1,35 @@
-import { isConfigError } from '../../core/config/configError.ts'
+import { isConfigError } from '../../core/config/check/problem.ts'
 import { isTollgateError } from '../../core/errors/error.ts'
 import { visibleBlock, visibleJson, visibleText } from '../../core/text/visibleText.ts'
 import { exitCodeOf } from './exitCodes.ts'
 import { type Progress, silentProgress, startProgress } from './progress.ts'
-import { columnsOf, type Stream } from './stream.ts'
-import { type Styles, stylesFor } from './style.ts'
+import { columnsOf, type Stream, type Styles, stylesFor } from './style.ts'
 import { type Column, formatTable } from './table.ts'
 
 /**
- * How a command speaks: to a person on a terminal, in tables and sentences; to a program (a pipe, or `--json`), in one
- * JSON object a line on stdout. Everything from outside is made safe for a terminal on the way.
+ * The output of a command. A person on a terminal gets tables and sentences. A program (a pipe, or `--json`) gets one JSON
+ * object per line on stdout. Control characters in external text are escaped for a terminal.
  */
 export interface Output {
   readonly isJson: boolean
-  /** Colours for texts of the command's own; they do nothing where there are no colours. */
+  /** Colors for the command's own texts. They have no effect where colors are off. */
   readonly styles: Styles
-  /** Many things of a kind: a table, or one object a line. `whenEmpty` is said to a person when there are none. */
+  /**
+   * Prints a list as a table, or as one object per line. `whenEmpty` is printed for a person if the list is
+   * empty.
+   */
   rows<T extends object>(rows: readonly T[], columns: readonly Column<T>[], whenEmpty?: string): void
-  /** One result: the text for a person, or the object. */
+  /** Prints one result, which is the text for a person or the object for a program. */
   result(value: object, text: string): void
-  /** A sentence for a person only. */
+  /** Prints a sentence for a person only. */
   say(text: string): void
-  /** A sentence on stderr, in every mode. */
+  /** Prints a sentence on stderr, in every mode. */
   warn(text: string): void
-  /** Says what is going on, on stderr and only on a terminal. */
+  /** Shows what is in progress, on stderr and only on a terminal. */
   progress(text: string): Progress
   /**
-   * Tells an error: words on stderr, and `{"error":{…}}` on stdout for a program.
-   * @returns the exit code, to be put into `process.exitCode`.
+   * Reports an error, as text on stderr and, for a program, as `{"error":{…}}` on stdout.
+   * @returns the exit code for `process.exitCode`
    */
   fail(error: unknown): number
 }
@@ -35,7 +37,7 @@ export interface Output {
 export interface OutputOptions {
   readonly stdout: Stream
   readonly stderr: Stream
-  /** `--json`: JSON on a terminal too. */
+  /** `--json`: JSON even on a terminal. */
   readonly json?: boolean | undefined
   readonly env?: Readonly<Record<string, string | undefined>>
 }
@@ -79,15 +81,15 @@ export function createOutput({ stdout, stderr, json = false, env = {} }: OutputO
   }
 }
 
-/** The output of a command that takes {@link jsonOption}. */
+/** The output of a command with {@link jsonOption}. */
 export const outputOf = (flags: { readonly json?: true }): Output =>
   createOutput({ stdout: process.stdout, stderr: process.stderr, env: process.env, json: flags.json })
 
-export const jsonOption = ['--json', 'one JSON object a line, also on a terminal'] as const
+export const jsonOption = ['--json', 'print one JSON object per line, even on a terminal'] as const
 
 function describe(error: unknown): object {
   if (isConfigError(error)) {
-    // The message is the same problems once more, drawn for a person.
+    // The message also lists the problems, formatted for a person, so only its first line is used.
     return { code: error.code, message: visibleText(error.message.split('\n')[0]!), problems: error.problems }
   }
   const code = (error as { code?: unknown } | null)?.code

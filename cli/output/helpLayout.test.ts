@@ -1,5 +1,5 @@
 import t from 'tap'
-import { layOutHelp } from './helpLayout.ts'
+import { layOutHelp } from '../program.ts'
 
 const paragraph =
   'Reads some rows at a time, beside a gateway that runs, and writes down which days it has found right:\nthe next run reads what moved since.'
@@ -14,8 +14,8 @@ t.test('a paragraph is broken anew for the columns that there are, and no word i
 
 t.test('what goes on in an item stands below its words', async (t) => {
   t.equal(
-    layOutHelp('  15  another run of the same command is under way', 34),
-    ['  15  another run of the same', '      command is under way'].join('\n'),
+    layOutHelp('  15  another run of the same command is in progress', 34),
+    ['  15  another run of the same', '      command is in progress'].join('\n'),
   )
 })
 

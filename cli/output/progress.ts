@@ -1,14 +1,13 @@
 import { visibleText } from '../../core/text/visibleText.ts'
-import { truncate } from './displayWidth.ts'
-import type { Stream } from './stream.ts'
-import type { Styles } from './style.ts'
+import type { Stream, Styles } from './style.ts'
+import { truncate } from './table.ts'
 
-/** A line on the terminal that says what is going on. It is gone, or replaced by its result, when the work is done. */
+/** A line on the terminal that shows what is in progress. */
 export interface Progress {
   update(text: string): void
-  /** Ends it; with a text, leaves that line behind a tick. */
+  /** Ends the progress line. A text replaces the line, with a check mark. */
   done(text?: string): void
-  /** Ends it; with a text, leaves that line behind a cross. */
+  /** Ends the progress line. A text replaces the line, with a cross. */
   fail(text?: string): void
 }
 

@@ -1,3 +1,16 @@
+/** The parts of `process.stdout` and `process.stderr` that the output uses. */
+export interface Stream {
+  write(text: string): unknown
+  readonly isTTY?: boolean | undefined
+  /** Width of the terminal. Node sets it only on a terminal. */
+  readonly columns?: number | undefined
+}
+
+/** Number of columns for a pipe, and for a terminal that reports 0 columns, as in a container. */
+const DEFAULT_COLUMNS = 80
+
+/** The width in columns of a text for a person. */
+export const columnsOf = ({ columns }: Pick<Stream, 'columns'>): number => columns || DEFAULT_COLUMNS
 export type Style = (text: string) => string
 
 export interface Styles {
@@ -23,7 +36,7 @@ const coloured: Styles = {
 }
 const uncoloured: Styles = { bold: plain, dim: plain, red: plain, yellow: plain, green: plain }
 
-/** Colours for a terminal; none elsewhere, with a non-empty `NO_COLOR` (no-color.org), or on a dumb terminal. */
+/** Colors on a terminal. There are none elsewhere, with a non-empty `NO_COLOR` (no-color.org), or on a dumb terminal. */
 export function stylesFor(isTerminal: boolean, env: Readonly<Record<string, string | undefined>>): Styles {
   const isPlain = !isTerminal || (env['NO_COLOR'] ?? '') !== '' || env['TERM'] === 'dumb'
   return isPlain ? uncoloured : coloured

@@ -1,21 +1,81 @@
 import { visibleText } from '../../core/text/visibleText.ts'
-import { displayWidth, truncate, wrap } from './displayWidth.ts'
 import type { Styles } from './style.ts'
+
+const graphemes = new Intl.Segmenter(undefined, { granularity: 'grapheme' })
+
+/** Characters that take two columns: East Asian wide and full-width forms, and emoji. */
+const wide =
+  /^[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\ua960-\ua97c\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff01-\uff60\uffe0-\uffe6\u{16fe0}-\u{18cff}\u{1aff0}-\u{1b2fb}\u{1f200}-\u{1f265}\u{20000}-\u{3fffd}]|\p{Emoji_Presentation}|\ufe0f/u
+const zeroWidth = /^[\p{Mn}\p{Me}\p{Cf}]+$/u
+
+/** The number of terminal columns that a text takes. It is an estimate, because only the terminal knows. */
+export function displayWidth(text: string): number {
+  if (/^[\x20-\x7e]*$/.test(text)) return text.length
+  let width = 0
+  for (const { segment } of graphemes.segment(text)) width += widthOf(segment)
+  return width
+}
+
+/** Cuts a text to a number of columns and appends `…`. Never splits a character. */
+export function truncate(text: string, columns: number): string {
+  if (displayWidth(text) <= columns) return text
+  if (columns < 1) return ''
+  let cut = ''
+  let width = 1
+  for (const { segment } of graphemes.segment(text)) {
+    width += widthOf(segment)
+    if (width > columns) break
+    cut += segment
+  }
+  return `${cut}…`
+}
+
+/**
+ * Wraps a line to a number of columns.
+ *
+ * @param at with `spaces`, lines break between words, the spaces there are dropped, and a word that is longer
+ * than a line is broken. With `anywhere`, nothing is dropped
+ */
+export function wrap(text: string, columns: number, at: 'spaces' | 'anywhere' = 'spaces'): string[] {
+  if (displayWidth(text) <= columns) return [text]
+  const lines: string[] = []
+  let line = ''
+  let width = 0
+  for (const { segment } of graphemes.segment(text)) {
+    const more = widthOf(segment)
+    if (width + more > columns && line !== '') {
+      const space = at === 'anywhere' ? -1 : segment === ' ' ? line.length : line.lastIndexOf(' ')
+      const end = space > 0 ? space : line.length
+      lines.push(line.slice(0, end))
+      line = at === 'anywhere' ? '' : line.slice(end).trimStart()
+      width = displayWidth(line)
+      if (at === 'spaces' && segment === ' ' && line === '') continue
+    }
+    line += segment
+    width += more
+  }
+  return line === '' ? lines : [...lines, line]
+}
+
+function widthOf(grapheme: string): number {
+  if (zeroWidth.test(grapheme)) return 0
+  return wide.test(grapheme) || grapheme.includes('\ufe0f') ? 2 : 1
+}
 
 export interface Column<T> {
   readonly title: string
-  /** The cell's text; it is made safe afterwards. */
+  /** The cell's text, unescaped. The table escapes it. */
   readonly value: (row: T) => string | number | bigint | boolean | null | undefined
   readonly align?: 'left' | 'right'
-  /** True for what must never be cut, such as an id: it goes on in the next line instead. */
+  /** True for a text that must not be cut, such as an id. The rest of the text continues on the next line instead. */
   readonly isWhole?: boolean
 }
 
 const GAP = 2
-/** A column is not cut below this. When the table still does not fit, each row becomes a block of lines. */
-const LEAST_WIDTH = 8
+/** Minimum width of a column. If the table does not fit at this width, each row is printed as a block of lines. */
+const MIN_WIDTH = 8
 
-/** Lays rows out under titles, within a number of columns. */
+/** Lays out rows below their titles, within a number of columns. */
 export function formatTable<T>(
   rows: readonly T[],
   columns: readonly Column<T>[],
@@ -26,7 +86,7 @@ export function formatTable<T>(
   const natural = columns.map(({ title }, i) =>
     Math.max(displayWidth(title), ...cells.map((row) => displayWidth(row[i]!))),
   )
-  // What is whole keeps its words whole, too, where they fit.
+  // The longest word of a column that is never cut must fit on one line.
   const least = columns.map(({ title, isWhole }, i) =>
     Math.max(displayWidth(title), ...(isWhole ? cells.map((row) => longestWord(row[i]!)) : [])),
   )
@@ -45,10 +105,10 @@ export function formatTable<T>(
   return [styles.bold(line(columns.map(({ title }) => title))), ...cells.flatMap(lines)]
 }
 
-/** Takes from the widest column until the line fits; undefined when it can not. */
+/** Narrows the widest column until the line fits. Undefined if it does not fit at the minimum widths. */
 function fit(natural: readonly number[], atLeast: readonly number[], width: number): number[] | undefined {
   const widths = [...natural]
-  const least = natural.map((n, i) => Math.min(n, Math.max(LEAST_WIDTH, atLeast[i]!)))
+  const least = natural.map((n, i) => Math.min(n, Math.max(MIN_WIDTH, atLeast[i]!)))
   const total = () => widths.reduce((sum, w) => sum + w, 0) + GAP * (widths.length - 1)
   while (total() > width) {
     let widest = -1
@@ -70,7 +130,7 @@ function blocks<T>(
   return cells.flatMap((row, i) => {
     const lines = row.flatMap((cell, j) => {
       const column = columns[j]!
-      const room = Math.max(LEAST_WIDTH, width - displayWidth(column.title) - 2)
+      const room = Math.max(MIN_WIDTH, width - displayWidth(column.title) - 2)
       const [first, ...others] = linesOf(cell, room, column)
       return [`${styles.bold(column.title)}: ${first}`, ...others.map((text) => `  ${text}`)]
     })

@@ -1,64 +1,76 @@
-import type { Command } from 'commander'
+import { type Command, Option } from 'commander'
 import { exitCodeHelp, exitCodes } from './exitCodes.ts'
 import type { PayFlags } from './runPay.ts'
 
 const help = `
 Keys come from --key-file or from TOLLGATE_EVM_KEY and TOLLGATE_SOLANA_KEY, never from an argument. The file must be
-readable by its owner only and hold a 0x EVM key, a Solana key of 64 bytes (base58 or a JSON array), or JSON with
+readable by its owner only and contain a 0x EVM key, a Solana key of 64 bytes (base58 or a JSON array), or JSON with
 "evm" and "solana".
 
-Without a key: --vault names a vault (tollgate vault) or the proxy in front of one. It builds and signs the payment, by its
-owner's rules; while the owner is asked, this program waits. The agent's token comes from --vault-token-file (mode 0600) or
+Without a key: --vault is the address of a vault (tollgate vault) or of a proxy in front of a vault. The vault builds and signs the payment by its
+owner's rules; while the owner's approval is open, this program waits. The agent's token comes from --vault-token-file (mode 0600) or
 from TOLLGATE_VAULT_TOKEN; a proxy on this machine needs none. A payment that is not exactly the offer is never sent.
 
-A price up to --max is paid without a question. Above it, a person at the terminal is asked; in a pipe it is refused.
---yes stands for that person, for prices up to ten times --max, and says on stderr that it did; it never agrees to more.
+A price up to --max is paid without confirmation. A person at the terminal must confirm a higher price. In a pipe, a higher price is refused.
+--yes confirms prices up to ten times --max, reports this on stderr, and never confirms more.
 
-Before a payment is sent, it is kept in a file under $TOLLGATE_HOME/payments (default ~/.tollgate/payments), readable by
-you only. When the outcome stays open, the same payment is sent again a few times. The same command (method, address and
-body), or --resume FILE, goes on with it later; a second payment is signed only with --again, or when the first can not land
-any more. Of two runs of a command at the same time, one pays and the other ends with 15. A receipt counts as verified only when the chain confirms it.
+Before a payment is sent, it is stored in a file under $TOLLGATE_HOME/payments (default ~/.tollgate/payments), readable by
+you only. If the outcome stays open, the same payment is sent again a few times. The same command (method, address and
+body), or --resume FILE, continues with the payment later. A second payment is signed only with --again, or if the first can no longer
+land. If two runs of a command overlap, one pays and the other ends with 15. A receipt counts as verified only if the chain confirms it.
 
-On a terminal the answer is printed without characters that could control it; --output FILE keeps its bytes. To a pipe,
+On a terminal the response is printed without control characters; --output FILE keeps its bytes. In a pipe,
 or with --json, stdout gets one JSON object; progress goes to stderr.
 
 ${exitCodeHelp}`
 
 /**
- * Adds `tollgate pay` to the program. The exit code is set on the process when the run has ended.
+ * Adds `tollgate pay` to the program. Sets the exit code of the process when the run has ended.
  *
  * @example registerPay(new Command('tollgate'))
  */
 export function registerPay(program: Command): void {
   program
     .command('pay')
-    .description('Call an address and pay for it over x402 (version 2), once')
-    .argument('[url]', 'address to call')
+    .description('Call a URL once, and pay for the call by x402 (version 2).')
+    .argument('[url]', 'URL to call')
     .option(
       '--network <name>',
       'pay on this network only: base, base-sepolia, solana, solana-devnet or a CAIP-2 id',
     )
-    .option('--max <usd>', 'ask before paying more than this many USD (default 1.00)')
-    .option('-y, --yes', 'answer that question with yes, up to ten times --max')
-    .option('--json', 'print one JSON object on a terminal too')
+    .option(
+      '--sign-in',
+      'sign in with the wallet if the server offers that, and pay only if the server does not accept it',
+    )
+    .option('--max <usd>', 'ask for confirmation before paying more than this many USD (default 1.00)')
+    .option('-y, --yes', 'pay more than --max without asking, up to ten times --max')
+    .option('--json', 'print one JSON object, even on a terminal')
     .option('-X, --method <method>', 'HTTP method (default GET, or POST with --body)')
-    .option('-d, --body <text>', 'request body, or @FILE')
-    .option('-H, --header <line>', 'request header "Name: value"; may be repeated', collect)
-    .option('--key-file <file>', 'file with the key (mode 0600)')
-    .option('--vault <url>', 'pay from a vault or its proxy, such as http://127.0.0.1:8421')
+    .option('-d, --body <text>', 'request body, or @FILE to send the content of a file')
+    .option('-H, --header <line>', 'request header "Name: value"; repeatable', collect)
+    .option('--key-file <file>', 'file with the private key that pays (mode 0600)')
+    .option('--vault <url>', 'URL of the vault or proxy that pays, such as http://127.0.0.1:8421')
     .option('--vault-token-file <file>', "file with the agent's token for the vault (mode 0600)")
-    .option('--rpc <url>', "node of the payment's chain (default: a public one)")
-    .option('-o, --output <file>', "write the answer's bytes to this file")
+    .addOption(
+      new Option('--rpc <url>', 'URL of a node of the chain on which you pay (default: a public node)').env(
+        'TOLLGATE_RPC_URL',
+      ),
+    )
+    .option('-o, --output <file>', 'write the response body to this file')
+    .option('--receipt <file>', "write the seller's signed receipt to this file")
     .option(
       '--timeout <seconds>',
-      "time for the whole run; waiting for your answer, or for the vault's owner, not counted (default 30)",
+      "time limit of the command in seconds, without the time in which it waits for you or for the vault's owner (default 30)",
     )
-    .option('--max-body <bytes>', 'longest answer that is kept (default 1000000)')
-    .option('--insecure-http', 'send a payment over plain HTTP to another machine')
-    .option('--resume <file>', 'go on with a payment that was sent and left open')
-    .option('--again', 'pay anew, though a payment of the same command is open or under way')
+    .option('--max-body <bytes>', 'maximum size of the response in bytes (default 1000000)')
+    .option('--insecure-http', 'allow sending a payment over plain HTTP to another machine')
+    .option(
+      '--resume <file>',
+      'continue with the payment in this file, which was sent and whose outcome is unknown',
+    )
+    .option('--again', 'make a new payment even if a payment of the same command is open or in progress')
     .addHelpText('after', help)
-    // Commander's own code for a wrong option would be 1.
+    // Without this, commander would exit with 1 for a wrong option.
     .exitOverride((error) => process.exit(error.exitCode === 0 ? 0 : exitCodes.usage))
     .action(async (url: string | undefined, flags: PayFlags) => {
       process.exitCode = await runUntilInterrupted(url, flags)
@@ -67,12 +79,12 @@ export function registerPay(program: Command): void {
 
 async function runUntilInterrupted(url: string | undefined, flags: PayFlags): Promise<number> {
   const controller = new AbortController()
-  // The first Ctrl-C ends the run in order; the handler is gone then, so a second one ends the process.
+  // The first Ctrl-C ends the run cleanly and removes this handler. A second Ctrl-C then ends the process at once.
   const interrupt = () => controller.abort()
   process.once('SIGINT', interrupt)
   process.once('SIGTERM', interrupt)
   try {
-    // The chains' libraries are large; the other commands, and --help, start without them.
+    // The chain libraries are large, so other commands and --help start without them.
     const { runPay } = await import('./runPay.ts')
     const { stdin, stdout, stderr, env } = process
     return await runPay(url, flags, { stdin, stdout, stderr, env, signal: controller.signal })

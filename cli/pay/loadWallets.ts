@@ -1,9 +1,8 @@
 import { base58 } from '@scure/base'
-import type { Buyer } from '../../buyer/buyer.ts'
+import { type Buyer, UsageError } from '../../buyer/buyer.ts'
 import { createEvmBuyer } from '../../buyer/chains/evmBuyer.ts'
 import { createSolanaBuyer } from '../../buyer/chains/solanaBuyer.ts'
 import type { Wallets } from '../../buyer/payOptions.ts'
-import { UsageError } from '../../buyer/usageError.ts'
 import type { ChainFamily } from '../../core/domain/network.ts'
 import { isObject, own, parseStrictJson } from '../../core/x402/strictJson.ts'
 import { readPrivateFile } from './readPrivateFile.ts'
@@ -18,10 +17,10 @@ export interface WalletSources {
 }
 
 /**
- * Makes the wallets from a key file, or else from `TOLLGATE_EVM_KEY` and `TOLLGATE_SOLANA_KEY`. Keys are never taken from
- * arguments: other users of the machine can read those. The file must be the user's alone (mode 0600).
+ * Creates the wallets from a key file, or without one from `TOLLGATE_EVM_KEY` and `TOLLGATE_SOLANA_KEY`. Keys are never read
+ * from arguments, because other users of the machine can see those. The file must be accessible to the user only (mode 0600).
  *
- * @throws {UsageError} which never repeats a key
+ * @throws {UsageError} The message never contains a key
  */
 export async function loadWallets({ keyFile, env, rpcUrl }: WalletSources): Promise<Wallets> {
   const keys = keyFile === undefined ? keysOfEnv(env) : readKeys(await readPrivateFile(keyFile, 'key file'))
@@ -60,11 +59,11 @@ function readKeys(text: string): Keys {
 }
 
 function evmWallet(key: string, rpc: { rpcUrl?: string }): Buyer {
-  if (!/^0x[0-9a-fA-F]{64}$/.test(key)) throw new UsageError(`The EVM key has another form. ${expected}.`)
+  if (!/^0x[0-9a-fA-F]{64}$/.test(key)) throw new UsageError(`The EVM key has the wrong form. ${expected}.`)
   try {
     return createEvmBuyer({ privateKey: key as `0x${string}`, ...rpc })
   } catch {
-    throw new UsageError('The EVM key is not a number that secp256k1 allows.')
+    throw new UsageError('The EVM key is not a valid secp256k1 key.')
   }
 }
 
@@ -72,9 +71,7 @@ function solanaWallet(key: string | readonly unknown[], rpc: { rpcUrl?: string }
   try {
     return createSolanaBuyer({ secret: solanaBytes(key), ...rpc })
   } catch {
-    throw new UsageError(
-      `The Solana key has another form, or its halves do not belong together. ${expected}.`,
-    )
+    throw new UsageError(`The Solana key has the wrong form, or its halves do not match. ${expected}.`)
   }
 }
 

@@ -1,10 +1,10 @@
-import { createEvmCheck } from '../../adapters/chains/evm/check/check.ts'
-import { checkSolanaPayment } from '../../adapters/chains/solana/check/checkSolanaPayment.ts'
-import { solanaRules } from '../../adapters/chains/solana/check/solanaRules.ts'
-import { readTarget } from '../../buyer/targetUrl.ts'
-import { UsageError } from '../../buyer/usageError.ts'
+import { createEvmCheck } from '../../adapters/chains/evm/check/payment.ts'
+import { checkSolanaPayment } from '../../adapters/chains/solana/check/payment.ts'
+import { solanaRules } from '../../adapters/chains/solana/check/rules.ts'
+import { UsageError } from '../../buyer/buyer.ts'
+import { readTarget } from '../../buyer/httpCall.ts'
 import type { CheckPayment } from '../../buyer/vault/orderedBuyer.ts'
-import { type AskVault, createVaultClient } from '../../buyer/vault/vaultClient.ts'
+import { type CallVault, createVaultClient } from '../../buyer/vault/vaultClient.ts'
 import { builtInAssets } from '../../core/domain/asset.ts'
 import { familyOf } from '../../core/domain/network.ts'
 import { systemClock } from '../../core/ports/clock.ts'
@@ -17,12 +17,12 @@ export interface VaultSource {
 }
 
 /**
- * The way to a vault. The token comes from a file (mode 0600) or from `TOLLGATE_VAULT_TOKEN`, never from an argument; a
- * proxy on this machine needs none.
+ * Creates the client of a vault. The token comes from a file (mode 0600) or from `TOLLGATE_VAULT_TOKEN`, never from an
+ * argument. A proxy on this machine needs no token.
  *
- * @throws {UsageError} which never repeats the token
+ * @throws {UsageError} The message never contains the token
  */
-export async function openVaultClient({ vault, tokenFile, env }: VaultSource): Promise<AskVault> {
+export async function openVaultClient({ vault, tokenFile, env }: VaultSource): Promise<CallVault> {
   let base: URL
   try {
     base = readTarget(vault, false)
@@ -36,16 +36,18 @@ export async function openVaultClient({ vault, tokenFile, env }: VaultSource): P
       ? env['TOLLGATE_VAULT_TOKEN']?.trim() || undefined
       : await readPrivateFile(tokenFile, 'file of --vault-token-file')
   if (token !== undefined && !/^[\x21-\x7e]{1,256}$/.test(token))
-    throw new UsageError('The token has another form. Expected vat_… as the vault printed it.')
+    throw new UsageError('The token has the wrong form. Expected vat_… as the vault printed it.')
   return createVaultClient(base, token)
 }
 
-/** What a vault gives back for an order is checked as a gateway checks it, in the tokens that we know. */
+/** Checks a vault's payment as a gateway does, for payments in the known tokens. */
 export const checkPayment: CheckPayment = (payment, terms) => {
   const { network, extra } = terms
   const assets = builtInAssets
-  if (familyOf(network) !== 'solana')
-    return createEvmCheck({ network, assets, clock: systemClock })(payment, terms)
+  if (familyOf(network) !== 'solana') {
+    const facilitators = new Set([String(extra['facilitatorAddress']).toLowerCase()])
+    return createEvmCheck({ network, assets, clock: systemClock, facilitators })(payment, terms)
+  }
   const feePayers = [String(extra['feePayer'])]
   return checkSolanaPayment(payment, terms, solanaRules({ network, feePayers, assets }))
 }

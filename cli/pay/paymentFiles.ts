@@ -1,22 +1,24 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { chmod, lstat, mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import type { Command, CommandLock, KeptPayment, KeptPayments } from '../../buyer/keptPayments.ts'
-import { UsageError } from '../../buyer/usageError.ts'
+import { UsageError } from '../../buyer/buyer.ts'
+import type { Command, CommandLock, SavedPayment, SavedPayments } from '../../buyer/payOptions.ts'
 import { familyOf } from '../../core/domain/network.ts'
-import { parseBody } from '../../core/x402/parseBody.ts'
-import { isObject, own } from '../../core/x402/strictJson.ts'
+import { isObject, own, parseBody } from '../../core/x402/strictJson.ts'
+import { type LockOptions, takeHome } from '../../vault/disk/homeLock.ts'
 import { isVaultError } from '../../vault/errors/error.ts'
-import { type LockOptions, takeHome } from '../../vault/storage/disk/homeLock.ts'
 
-/** How long the folder of a released lock stays, in ms: a process that has read it may still be about to take it. */
+/**
+ * How long the folder of a released lock is kept, in ms. It is kept because a process that has read the folder may be about to
+ * take the lock.
+ */
 const KEEP_MS = 7 * 86_400_000
 
-/** Largest file that is read back: a request body of a few megabytes in base64. */
+/** Maximum size of a payment file that is read, in bytes. A request body of a few megabytes fits into it in base64. */
 const MAX_FILE_BYTES = 16_000_000
 
-/** Payments as files of one folder. The locks of their commands lie beside it. */
-export const createPaymentFiles = (dir: string): KeptPayments => ({
+/** Stores payments as files in one folder. The locks of commands are in a folder beside it. */
+export const createPaymentFiles = (dir: string): SavedPayments => ({
   idOf: idOfCommand,
   lock: (commandId) => lockCommand(dir, commandId),
   find: (commandId) => findPayments(dir, commandId),
@@ -27,7 +29,7 @@ export const createPaymentFiles = (dir: string): KeptPayments => ({
   dropOrderKey: (commandId) => removeFile(orderPath(dir, commandId)),
 })
 
-/** Names the files of a command; says nothing of what is in it. */
+/** Prefix of a command's file names. It is a hash, so it reveals nothing about the command. */
 const idOfCommand = ({ url, method, body = new Uint8Array() }: Command): string =>
   createHash('sha256')
     .update(JSON.stringify([method, url.href, createHash('sha256').update(body).digest('hex')]))
@@ -35,13 +37,13 @@ const idOfCommand = ({ url, method, body = new Uint8Array() }: Command): string 
     .slice(0, 32)
 
 /**
- * Writes a payment to disk, synced, before it is sent: after a crash the same payment can be sent again, and no second
- * one needs to be signed. The file is as good as the money and may hold the user's headers, so only the owner reads it.
- * It comes into being whole: what is there is a payment that may have been sent.
+ * Writes a payment to disk and syncs it before the payment is sent. After a crash, the next run sends the same payment again
+ * instead of signing a second one. The file is worth the payment's amount and may contain the user's headers, so only the user
+ * can read it. The file appears complete or not at all, because every file counts as a payment that may have been sent.
  *
- * @returns the file's path
+ * @returns path of the file
  */
-async function savePayment(dir: string, commandId: string, file: KeptPayment): Promise<string> {
+async function savePayment(dir: string, commandId: string, file: SavedPayment): Promise<string> {
   const stamp = file.createdAt.replace(/[-:]|\.\d+/g, '')
   const path = join(dir, `${commandId}-${stamp}-${randomBytes(4).toString('hex')}.json`)
   await writeWhole(path, `${JSON.stringify(file, null, 2)}\n`)
@@ -61,20 +63,20 @@ async function writeWhole(path: string, text: string): Promise<void> {
     await handle.close()
   }
   await rename(unfinished, path)
-  // The name is only as durable as its folder.
+  // A file name is durable only when its folder is synced.
   const folder = await open(dir, 'r')
   await folder.sync().finally(() => folder.close())
 }
 
 /**
- * The payments of a command that were kept, the newest first.
+ * The stored payments of a command, newest first.
  *
- * @throws {UsageError} the folder can not be read
+ * @throws {UsageError} if the folder cannot be read
  */
 async function findPayments(dir: string, commandId: string): Promise<string[]> {
   const names = await readdir(dir).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return []
-    throw new UsageError(`The folder of payments, ${dir}, can not be read (${error.code ?? 'unknown'}).`)
+    throw new UsageError(`The payment folder ${dir} cannot be read (${error.code ?? 'unknown'}).`)
   })
   return names
     .filter((name) => name.startsWith(`${commandId}-`) && name.endsWith('.json'))
@@ -84,10 +86,10 @@ async function findPayments(dir: string, commandId: string): Promise<string[]> {
 }
 
 /**
- * The Idempotency-Key under which a vault was asked, or is to be asked, for the payment of this offer: the one that a run
- * which was killed had used, so that the vault gives what it signed then and its owner is not asked twice.
+ * The Idempotency-Key with which a vault is asked for the payment of this offer. If a run was killed, the next run uses the
+ * same key. The vault then returns the payment that it signed, and its owner is not asked twice.
  *
- * @param order what is ordered; another order gets another key
+ * @param order a different order gets a different key
  */
 async function keepOrderKey(dir: string, commandId: string, order: unknown): Promise<string> {
   const path = orderPath(dir, commandId)
@@ -104,28 +106,35 @@ async function keepOrderKey(dir: string, commandId: string, order: unknown): Pro
 
 const orderPath = (dir: string, commandId: string): string => join(dir, `${commandId}.order`)
 
-/** Reads such a file. @throws {UsageError} when it is not one, or when others may read or write it */
-async function loadPayment(path: string): Promise<KeptPayment> {
+/** Reads a payment file. @throws {UsageError} if the file is not a payment file, or if other users can read or write it */
+async function loadPayment(path: string): Promise<SavedPayment> {
   const info = await lstat(path).catch(() => undefined)
   if (info === undefined || !info.isFile())
-    throw new UsageError(`Expected a file of a payment, got none at ${path}.`)
+    throw new UsageError(`Expected a payment file at ${path}, found none.`)
   if ((info.mode & 0o077) !== 0)
-    throw new UsageError(`The payment file ${path} is open to others; chmod 600 it first.`)
-  if (info.size > MAX_FILE_BYTES) throw new UsageError(`The payment file ${path} is too long to be one.`)
+    throw new UsageError(`Other users can access the payment file ${path}. Run chmod 600 on the file first.`)
+  if (info.size > MAX_FILE_BYTES) throw new UsageError(`The file ${path} is too large to be a payment file.`)
   const parsed = parseBody(await readFile(path))
   if (!parsed.ok || !isPaymentFile(parsed.value))
-    throw new UsageError(`The file ${path} is not a payment that was saved here, or it is damaged.`)
+    throw new UsageError(`The file ${path} is not a payment file, or it is damaged.`)
   return parsed.value
 }
 
 const removeFile = (path: string): Promise<void> => rm(path, { force: true })
 
-function isPaymentFile(value: unknown): value is KeptPayment {
+function isPaymentFile(value: unknown): value is SavedPayment {
   if (!isObject(value) || value['tollgatePayment'] !== 1) return false
   const { payment, headers } = value
   const texts = [value['url'], value['method'], value['paymentHeader'], value['createdAt']]
   if (!isObject(payment) || !isObject(payment['payload']) || !isObject(value['summary'])) return false
-  const parts = [payment['network'], payment['asset'], payment['amount'], payment['payTo'], payment['payer']]
+  const parts = [
+    payment['scheme'],
+    payment['network'],
+    payment['asset'],
+    payment['amount'],
+    payment['payTo'],
+    payment['payer'],
+  ]
   return (
     [...texts, ...parts].every((text) => typeof text === 'string') &&
     familyOf(String(payment['network'])) !== undefined &&
@@ -140,11 +149,12 @@ function isPaymentFile(value: unknown): value is KeptPayment {
 }
 
 /**
- * Takes one command for this run, so that two runs at the same time do not each sign a payment. The lock of a run that was
- * killed is free again. The locks lie beside the folder of payments, in which there is nothing but what can be resumed.
+ * Locks a command for this run, so that two concurrent runs do not both sign a payment. If a run is killed, its lock becomes
+ * free. The locks have a folder of their own, because the payment folder contains only payments to resume.
  *
- * @param commandId from {@link import('../../buyer/keptPayments.ts').KeptPayments.idOf}
- * @returns undefined while another run has it   @throws an error of the file system
+ * @param commandId from {@link import('../../buyer/payOptions.ts').SavedPayments.idOf}
+ * @returns undefined while another run holds the lock
+ * @throws file system errors
  */
 export async function lockCommand(
   stateDir: string,

@@ -1,25 +1,25 @@
 import { open } from 'node:fs/promises'
-import { UsageError } from '../../buyer/usageError.ts'
-import { decodeSecret } from '../vault/readSecretFile.ts'
+import { UsageError } from '../../buyer/buyer.ts'
+import { decodeSecret } from '../vault/secretFiles.ts'
 
 const MAX_BYTES = 4_096
 
 /**
- * The text of a small file that holds a secret and must be the user's alone (mode 0600), without space around it.
+ * Reads a small file with a secret that must be accessible to the user only (mode 0600), without surrounding space.
  *
- * @param name what the file is, for messages: `key file`
- * @throws {UsageError} which never repeats what is in the file
+ * @param name what the file is, for messages, such as `key file`
+ * @throws {UsageError} The message never contains the file's content
  */
 export async function readPrivateFile(path: string, name: string): Promise<string> {
-  // Opened first and asked afterwards, so that it is the same file that is checked and read.
+  // The file is opened before it is checked, so that the checked file is the one that is read.
   const handle = await open(path, 'r').catch(() => {
-    throw new UsageError(`The ${name} can not be opened.`)
+    throw new UsageError(`The ${name} cannot be opened.`)
   })
   try {
     const info = await handle.stat()
     if (!info.isFile()) throw new UsageError(`The ${name} is not a regular file.`)
     if (process.platform !== 'win32' && (info.mode & 0o077) !== 0) {
-      throw new UsageError(`The ${name} is open to others; chmod 600 it first.`)
+      throw new UsageError(`Other users can access the ${name}. Run chmod 600 on the file first.`)
     }
     if (info.size > MAX_BYTES) throw new UsageError(`The ${name} is too long.`)
     const text = decodeSecret(await handle.readFile())

@@ -5,11 +5,11 @@ import { join } from 'node:path'
 import { Writable } from 'node:stream'
 import t from 'tap'
 import { createEvmBuyer } from '../../buyer/chains/evmBuyer.ts'
-import { startEvmWorld } from '../../buyer/testing/evmWorld.ts'
-import { json, startFakeVault } from '../../buyer/testing/fakeVault.ts'
-import { startSolanaWorld } from '../../buyer/testing/solanaWorld.ts'
+import { startEvmWorld } from '../../test/helpers/buyer/evmWorld.ts'
+import { json, startFakeVault } from '../../test/helpers/buyer/fakeVault.ts'
+import { startSolanaWorld } from '../../test/helpers/buyer/solanaWorld.ts'
+import { openShop } from '../../test/helpers/cli/pay/shop.ts'
 import { exitCodes } from './exitCodes.ts'
-import { openShop } from './testing/shop.ts'
 
 const world = await startEvmWorld(t)
 const parts = {
@@ -34,14 +34,14 @@ t.test('run again after an unknown outcome, the same payment is sent, and paid o
   const shop = await openShop(t, parts)
   const cost = await spent(async () => {
     shop.mood = 'broken'
-    t.match(await shop.pay(), { code: exitCodes.unknown, report: { message: /--again pays anew/ } })
+    t.match(await shop.pay(), { code: exitCodes.unknown, report: { message: /--again makes a new payment/ } })
     t.match(await shop.pay(), { code: exitCodes.unknown, stderr: /Sending the payment of .* again/ })
     shop.mood = 'honest'
-    // It needs no key for what is signed already.
+    // A payment that is already signed needs no key.
     const third = await shop.pay({}, {})
     t.match(third, {
       code: 0,
-      report: { outcome: 'paid', isVerified: true, answer: { body: { data: 'bought' } } },
+      report: { outcome: 'paid', isVerified: true, response: { body: { data: 'bought' } } },
     })
     t.strictSame(shop.files(), [])
   })
@@ -59,7 +59,7 @@ t.test('a payment is forgotten when its answer was written, and not before', asy
   const first = await shop.pay({}, undefined, full)
   t.match(first, {
     code: exitCodes.internal,
-    stderr: /could not be written \(ENOSPC\).*The same command asks for the answer again/,
+    stderr: /could not be written \(ENOSPC\).*Run the same command again soon to request the response/,
   })
   t.equal(shop.files().length, 1)
   const kept: number[] = []
@@ -81,7 +81,10 @@ t.test(
     const shop = await openShop(t, parts)
     shop.mood = 'refuses'
     t.match(await shop.pay(), { code: exitCodes.rejected, report: { charged: 'not_yet' } })
-    t.match(await shop.pay(), { code: exitCodes.rejected, report: { message: /--again pays anew/ } })
+    t.match(await shop.pay(), {
+      code: exitCodes.rejected,
+      report: { message: /--again makes a new payment/ },
+    })
     t.equal(shop.payments().size, 1)
     shop.mood = 'honest'
     t.match(await shop.pay({ again: true }), { code: 0, report: { outcome: 'paid' } })
@@ -99,7 +102,7 @@ t.test('another method, address or body is another purchase; other options are n
   const same = await shop.pay({ body: '{"a":1}', max: '0.60' })
   t.strictSame(same.report.warnings, [])
   const other = await shop.pay({ body: '{"a":1}', header: ['Authorization: Bearer 2'] })
-  t.match(other.report.warnings, [/its headers were others than those of this command; --again/])
+  t.match(other.report.warnings, [/its own headers, which differ from those of this command\. --again/])
   t.equal(shop.payments().size, 1)
   shop.mood = 'honest'
   for (const flags of [{}, { body: '{"a":2}' }, { body: '{"a":1}', method: 'PUT' }])
@@ -119,10 +122,13 @@ t.test('what was settled meanwhile is answered, though nothing is offered any mo
   const { code, report } = await shop.pay()
   t.match(
     { code, report },
-    { code: exitCodes.badAnswer, report: { charged: 'yes', message: /You were charged/ } },
+    { code: exitCodes.badResponse, report: { charged: 'yes', message: /You were charged/ } },
   )
   t.match(report.stateFile, /\.json$/)
-  t.match(await shop.pay(), { code: exitCodes.badAnswer, report: { message: /pays nothing.*--again buys/ } })
+  t.match(await shop.pay(), {
+    code: exitCodes.badResponse,
+    report: { message: /without paying again.*--again pays a second time/ },
+  })
   t.equal(shop.payments().size, 1)
 })
 
@@ -166,7 +172,7 @@ t.test(
       spawn(process.execPath, args, { env, stdio: ['ignore', 'ignore', 'pipe'] })
     shop.mood = 'silent'
     const first = start()
-    await lineOf(first, /Signed\. Kept in/)
+    await lineOf(first, /Signed\. The payment is stored in/)
     t.match(await shop.pay(), { code: exitCodes.underWay })
     first.kill('SIGKILL')
     await once(first, 'exit')
@@ -190,7 +196,10 @@ t.test(
     const file = join(shop.home, 'payments', shop.files()[0]!)
     const calls = shop.seller.received.length
     chmodSync(file, 0o644)
-    t.match(await shop.pay(), { code: exitCodes.usage, report: { message: /chmod 600 it first.*--again/ } })
+    t.match(await shop.pay(), {
+      code: exitCodes.usage,
+      report: { message: /Run chmod 600 on the file first.*--again/ },
+    })
     writeFileSync(file, '{"tollgatePayment":1}')
     chmodSync(file, 0o600)
     t.match(await shop.pay(), { code: exitCodes.usage, report: { message: /damaged.*--again/ } })
@@ -205,7 +214,7 @@ t.test(
   'a vault is not asked for a second payment: neither by a run that finds one, nor by one that was killed',
   async (t) => {
     const shop = await openShop(t, parts)
-    let answers = false
+    let responses = false
     const signed = new Map<string, Promise<string>>()
     const ordered = Promise.withResolvers<void>()
     const vault = await startFakeVault(t, {
@@ -215,8 +224,8 @@ t.test(
         const key = String(order.headers['idempotency-key'])
         if (!signed.has(key)) signed.set(key, order.sign())
         ordered.resolve()
-        // At first it signs, and the answer is lost.
-        if (answers) json(response, 200, { payment_header: await signed.get(key) })
+        // The first response is lost after signing.
+        if (responses) json(response, 200, { payment_header: await signed.get(key) })
       },
     })
     const env = { ...process.env, TOLLGATE_HOME: shop.home }
@@ -233,7 +242,7 @@ t.test(
     killed.kill('SIGKILL')
     await once(killed, 'exit')
 
-    answers = true
+    responses = true
     shop.mood = 'broken'
     t.match(await shop.pay({ vault: vault.url }, {}), { code: exitCodes.unknown })
     t.equal(signed.size, 1, 'the order of the killed run was asked for again')
@@ -252,7 +261,7 @@ t.test(
 )
 
 t.test('a payment whose time is over, and which the chain does not have, frees the way', async (t) => {
-  // The last test: the chain's time is another one from now on.
+  // The last test: it changes the chain's time for good.
   const shop = await openShop(t, parts)
   shop.mood = 'refuses'
   t.match(await shop.pay(), { code: exitCodes.rejected })

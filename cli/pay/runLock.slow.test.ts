@@ -3,13 +3,15 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
-import { type Container, hasContainers, startContainer } from '../../vault/testing/containers.ts'
+import { type Container, hasContainers, startContainer } from '../../test/helpers/vault/containers.ts'
 
 const ROUNDS = 20
-/** Ten missed beats of a second, the start of a process, and a machine that is busy with other tests. */
+/**
+ * Ten missed one-second heartbeats, plus the start of a process on a machine that is busy with other tests.
+ */
 const TAKEOVER_MS = 25_000
 
-/** Takes the lock of one command as soon as it is free and says every 100 ms that it has it. */
+/** Takes the lock of one command as soon as it is free, and reports every 100 ms that it holds it. */
 const holder = (dir: string): string => `
   const { lockCommand } = await import(${JSON.stringify(import.meta.resolve('./paymentFiles.ts'))})
   const { setTimeout: wait } = await import('node:timers/promises')
@@ -57,9 +59,9 @@ t.test(
       if (isPaused) {
         live.resume()
         while (live.lines.at(-1)?.text !== 'lost') await wait(20)
-        const said = live.lines.filter(({ atMs }) => atMs > next.lines[0]!.atMs)
+        const result = live.lines.filter(({ atMs }) => atMs > next.lines[0]!.atMs)
         t.ok(
-          said.filter(({ text }) => text === 'has it').length <= 1,
+          result.filter(({ text }) => text === 'has it').length <= 1,
           'the paused one learns that it lost it',
         )
         await live.kill()

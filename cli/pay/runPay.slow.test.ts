@@ -6,8 +6,8 @@ import { PassThrough } from 'node:stream'
 import { Command } from 'commander'
 import t, { type Test } from 'tap'
 import { DEFAULT_TIMEOUT_MS } from '../../buyer/payOptions.ts'
-import { startEvmWorld } from '../../buyer/testing/evmWorld.ts'
-import { type Answer, deliver, offer, startSeller } from '../../buyer/testing/seller.ts'
+import { startEvmWorld } from '../../test/helpers/buyer/evmWorld.ts'
+import { type Answer, deliver, offer, startSeller } from '../../test/helpers/buyer/seller.ts'
 import { registerPay } from './command.ts'
 import { exitCodeOf, exitCodes } from './exitCodes.ts'
 import { type PayFlags, runPay } from './runPay.ts'
@@ -26,9 +26,9 @@ interface Run {
   json: () => any
 }
 
-/** Runs the command as from a shell; with `typed`, on a terminal where somebody types that. */
-async function run(t: Test, answer: Answer, flags: PayFlags = {}, typed?: string): Promise<Run> {
-  const seller = await startSeller(answer)
+/** Runs the command as from a shell; with `typed`, on a terminal where a person types that. */
+async function run(t: Test, respond: Answer, flags: PayFlags = {}, typed?: string): Promise<Run> {
+  const seller = await startSeller(respond)
   t.teardown(() => seller.close())
   const isTTY = typed !== undefined
   const stream = () => Object.assign(new PassThrough(), { isTTY })
@@ -51,7 +51,7 @@ async function run(t: Test, answer: Answer, flags: PayFlags = {}, typed?: string
   }
 }
 
-/** Everything that was written so far; `read` gives one chunk at a time. */
+/** Everything that was written so far. `read` returns one chunk at a time. */
 function textOf(stream: PassThrough): string {
   let text = ''
   for (let chunk = stream.read(); chunk !== null; chunk = stream.read()) text += String(chunk)
@@ -74,7 +74,7 @@ t.test('a pipe gets one JSON object, and progress goes to stderr', async (t) => 
     exitCode: 0,
     isVerified: true,
     charged: 'yes',
-    answer: { status: 200, bodyEncoding: 'json', body: { data: { hello: 'world' } } },
+    response: { status: 200, bodyEncoding: 'json', body: { data: { hello: 'world' } } },
     payment: { amount: '0.01', symbol: 'USDC', usd: '0.01', network: 'eip155:84532', payTo: world.payTo },
     explorer: /^https:\/\/sepolia\.basescan\.org\/tx\/0x/,
   })
@@ -85,7 +85,7 @@ t.test('a pipe gets one JSON object, and progress goes to stderr', async (t) => 
 t.test('a terminal gets the answer and a table', async (t) => {
   const result = await run(t, world.honest, {}, '')
   t.equal(result.stdout, '{"data":{"hello":"world"}}\n')
-  t.match(result.stderr, /Paid; the chain confirms it/)
+  t.match(result.stderr, /Paid, and the chain confirms the payment/)
   t.match(result.stderr, /verified\s+yes, by the chain/)
   t.match(result.stderr, /at\s+http:.*\/api\/link\/demo\/hello/)
 })
@@ -128,11 +128,11 @@ t.test('a binary answer is not thrown at a terminal, and --output keeps its byte
   const shown = await run(t, binary, {}, '')
   t.equal(shown.stdout, '(5 bytes of image/jpeg; --output FILE keeps them)\n')
   const piped = await run(t, binary)
-  t.match(piped.json().answer, { bodyEncoding: 'base64', body: bytes.toString('base64') })
+  t.match(piped.json().response, { bodyEncoding: 'base64', body: bytes.toString('base64') })
   const output = join(home, 'picture.jpg')
   writeFileSync(output, 'what was there before')
   const kept = await run(t, binary, { output })
-  t.match(kept.json().answer, { bytes: 5, savedTo: output, body: undefined })
+  t.match(kept.json().response, { bytes: 5, savedTo: output, body: undefined })
   t.strictSame(readFileSync(output), bytes)
 })
 
@@ -180,7 +180,7 @@ t.test('above the cap a pipe is refused, and says so', async (t) => {
 t.test('--yes agrees up to ten times the cap, aloud, and never to more', async (t) => {
   const within = await run(t, at('100000'), { max: '0.01', yes: true })
   t.equal(within.code, 0)
-  t.match(within.stderr, /0.10 USD is above the cap of 0.01 USD; paying because of --yes/)
+  t.match(within.stderr, /0.10 USD is above the cap of 0.01 USD. Paying because of --yes/)
   const beyond = await run(t, at('100001'), { max: '0.01', yes: true })
   t.equal(beyond.code, exitCodes.aboveCap)
   t.equal(beyond.paid, 0)
@@ -188,7 +188,7 @@ t.test('--yes agrees up to ten times the cap, aloud, and never to more', async (
 
 t.test('wrong options are refused before anything is asked', async (t) => {
   for (const flags of [
-    { network: 'ethereum' },
+    { network: 'optimism' },
     { max: '-1' },
     { max: '1e3' },
     { max: '0' },
@@ -259,12 +259,12 @@ t.test('an open payment names its file, and --resume goes on', async (t) => {
 
 t.test('no output ever holds the key', async (t) => {
   const key = world.privateKey.slice(2)
-  for (const [answer, flags] of [
+  for (const [respond, flags] of [
     [world.honest, {}],
     [at('0'), {}],
     [at('20000'), { max: '0.01' }],
   ] as const) {
-    const result = await run(t, answer, flags)
+    const result = await run(t, respond, flags)
     t.notOk((result.stdout + result.stderr).includes(key))
   }
 })
@@ -327,11 +327,11 @@ t.test('every outcome keeps its exit code', async (t) => {
     rejected: 6,
     unverified: 7,
     unknown: 8,
-    bad_answer: 9,
+    bad_response: 9,
     vault_refused: 10,
     over_budget: 11,
     vault_locked: 12,
-    vault_away: 13,
+    vault_unavailable: 13,
     vault_unanswered: 14,
     under_way: 15,
   })

@@ -1,19 +1,19 @@
 import { homedir } from 'node:os'
 import { join } from 'node:path'
+import { createInterface } from 'node:readline/promises'
+import { UsageError } from '../../buyer/buyer.ts'
 import { payForUrl } from '../../buyer/payForUrl.ts'
-import type { CapQuestion, PayOptions } from '../../buyer/payOptions.ts'
+import { most } from '../../buyer/payOffer.ts'
+import type { PayOptions, PriceConfirmation } from '../../buyer/payOptions.ts'
 import type { PayReport } from '../../buyer/payReport.ts'
 import { resumePayment } from '../../buyer/resumePayment.ts'
-import { UsageError } from '../../buyer/usageError.ts'
 import { loadVaultWallets } from '../../buyer/vault/loadVaultWallets.ts'
 import { visibleJson, visibleText } from '../../core/text/visibleText.ts'
-import { askOnTerminal } from './askOnTerminal.ts'
 import { exitCodeOf, exitCodes } from './exitCodes.ts'
 import { loadWallets } from './loadWallets.ts'
 import { checkPayment, openVaultClient } from './openVault.ts'
-import { type OutputFile, openOutput } from './outputFile.ts'
 import { createPaymentFiles } from './paymentFiles.ts'
-import { bodyAsText, reportAsJson, reportAsText } from './printReport.ts'
+import { bodyAsText, type OutputFile, openOutput, reportAsJson, reportAsText } from './printReport.ts'
 import {
   guessContentType,
   readByteLimit,
@@ -26,7 +26,7 @@ import {
   readUsd,
 } from './readFlags.ts'
 
-/** The options of the command line, as commander hands them over. */
+/** The command-line options, as commander passes them. */
 export interface PayFlags {
   readonly network?: string
   readonly max?: string
@@ -40,14 +40,16 @@ export interface PayFlags {
   readonly vaultTokenFile?: string
   readonly rpc?: string
   readonly output?: string
+  readonly receipt?: string
   readonly timeout?: string
   readonly maxBody?: string
   readonly insecureHttp?: boolean
   readonly resume?: string
   readonly again?: boolean
+  readonly signIn?: boolean
 }
 
-/** The process, or what stands for it in a test. */
+/** The process, or its replacement in a test. */
 export interface PayIo {
   readonly stdin: NodeJS.ReadableStream & { readonly isTTY?: boolean }
   readonly stdout: NodeJS.WritableStream & { readonly isTTY?: boolean }
@@ -55,19 +57,22 @@ export interface PayIo {
   readonly env: Readonly<Record<string, string | undefined>>
   /** Aborted by Ctrl-C. */
   readonly signal?: AbortSignal
-  /** For tests, which need not wait for what does not come. */
+  /** Shorter delays for tests. */
   readonly pace?: Pick<PayOptions, 'retryDelaysMs' | 'chainWaitMs'>
 }
 
-/** Runs `tollgate pay` and returns the exit code. Prints; throws only what is a fault of this program. */
+/**
+ * Runs `tollgate pay` and returns the exit code. Prints results, and throws only for faults of this program.
+ */
 export async function runPay(target: string | undefined, flags: PayFlags, io: PayIo): Promise<number> {
   const isJson = flags.json === true || io.stdout.isTTY !== true
   let output: OutputFile | undefined
+  let receiptFile: OutputFile | undefined
   let isTried = false
   let exitCode: number | undefined
   const deliver = async (report: PayReport): Promise<void> => {
-    const kept = await keepBody(report, output, flags.output)
-    output = undefined
+    const kept = await keepReceipt(await keepBody(report, output, flags.output), receiptFile, flags.receipt)
+    output = receiptFile = undefined
     isTried = true
     await print(kept, isJson, io)
     exitCode = kept.exitCode
@@ -75,13 +80,15 @@ export async function runPay(target: string | undefined, flags: PayFlags, io: Pa
   try {
     const start = await prepare(target, flags, io, deliver)
     output = flags.output === undefined ? undefined : await openOutput(flags.output)
+    receiptFile = flags.receipt === undefined ? undefined : await openOutput(flags.receipt)
     const report = await start()
     if (!isTried) await deliver(report).catch(() => undefined)
-    // Nobody reads stdout, or it is full: what became of the money is said all the same.
+    // If stdout is closed or full, the outcome of the payment must still be reported.
     if (exitCode === undefined) io.stderr.write(`${reportAsText(report)}\n`)
     return exitCode ?? (exitCodeOf[report.outcome] || exitCodes.internal)
   } catch (error) {
     await output?.drop()
+    await receiptFile?.drop()
     if (!(error instanceof UsageError)) throw error
     if (isJson)
       io.stdout.write(
@@ -92,7 +99,7 @@ export async function runPay(target: string | undefined, flags: PayFlags, io: Pa
   }
 }
 
-/** Reads every option before anything is asked. @throws {UsageError} */
+/** Reads every option before any request is sent. @throws {UsageError} */
 async function prepare(
   target: string | undefined,
   flags: PayFlags,
@@ -125,6 +132,7 @@ async function prepare(
     headers: headersOf(flags, body),
     ...(body !== undefined && { body }),
     again: flags.again === true,
+    signIn: flags.signIn === true,
     ...(flags.network !== undefined && { network: readNetwork(flags.network) }),
     ...(flags.max !== undefined && { maxUsd: readUsd(flags.max) }),
     confirm: (question, signal) => confirm(question, flags, io, signal),
@@ -133,7 +141,7 @@ async function prepare(
   return () => payForUrl({ ...options, wallets })
 }
 
-/** Keys are read now; a vault is asked when the run begins. @throws {UsageError} */
+/** Creates the wallets of a run. Keys are read now. A vault is contacted only when the run begins. @throws {UsageError} */
 async function walletSource(
   flags: PayFlags,
   io: PayIo,
@@ -142,13 +150,17 @@ async function walletSource(
   const { vault, vaultTokenFile: tokenFile, keyFile } = flags
   const rpc = rpcUrl === undefined ? {} : { rpcUrl }
   if (vault === undefined) {
-    if (tokenFile !== undefined) throw new UsageError('--vault-token-file is for --vault.')
+    if (tokenFile !== undefined) throw new UsageError('--vault-token-file works only with --vault.')
     return await loadWallets({ env: io.env, ...(keyFile !== undefined && { keyFile }), ...rpc })
   }
   if (keyFile !== undefined) throw new UsageError('Expected --vault or --key-file, got both.')
-  const ask = await openVaultClient({ vault, env: io.env, ...(tokenFile !== undefined && { tokenFile }) })
+  const callVault = await openVaultClient({
+    vault,
+    env: io.env,
+    ...(tokenFile !== undefined && { tokenFile }),
+  })
   return () =>
-    loadVaultWallets(ask, {
+    loadVaultWallets(callVault, {
       ...rpc,
       ...(network !== undefined && { network }),
       check: checkPayment,
@@ -167,40 +179,45 @@ function headersOf(flags: PayFlags, body: Uint8Array | undefined): string[] {
   return headers
 }
 
-/** `--yes` agrees up to ten times the cap and says so; beyond that, and without it, only a person at a terminal can. */
+/**
+ * Confirms a price above the cap. With `--yes`, a price up to ten times the cap is confirmed, and a message states it.
+ * Otherwise only a person at a terminal can confirm.
+ */
 async function confirm(
-  question: CapQuestion,
+  question: PriceConfirmation,
   flags: PayFlags,
   io: PayIo,
   signal: AbortSignal | undefined,
 ): Promise<boolean> {
   if (flags.yes === true && question.isWithinTenfold) {
     const { usd, capUsd } = question
-    io.stderr.write(`The price of ${usd} USD is above the cap of ${capUsd} USD; paying because of --yes.\n`)
+    io.stderr.write(
+      `The price of ${most(question)}${usd} USD is above the cap of ${capUsd} USD. Paying because of --yes.\n`,
+    )
     return true
   }
   if (io.stdin.isTTY !== true || io.stderr.isTTY !== true) return false
   return await askOnTerminal(question, io, signal)
 }
 
-/** A report as it is printed. */
+/** A report and where it is printed. */
 interface Printed {
   readonly report: PayReport
   readonly exitCode: number
   readonly savedTo: string | null
 }
 
-/** Only an answer that was bought, or was free, goes to the file. When that fails, the report still carries it. */
+/** Writes the body to the file if the body was paid for or free. If writing fails, the report still contains the body. */
 async function keepBody(report: PayReport, output: OutputFile | undefined, path = ''): Promise<Printed> {
   const exitCode = exitCodeOf[report.outcome]
   if (output === undefined) return { report, exitCode, savedTo: null }
-  const { answer, warnings } = report
-  if (answer === null || answer.status < 200 || answer.status >= 300) {
+  const { response, warnings } = report
+  if (response === null || response.status < 200 || response.status >= 300) {
     await output.drop()
     return { report, exitCode, savedTo: null }
   }
   try {
-    await output.keep(answer.body)
+    await output.keep(response.body)
     return { report, exitCode, savedTo: path }
   } catch (error) {
     const warning = `The output file could not be written (${(error as NodeJS.ErrnoException).code ?? 'unknown'}).`
@@ -212,24 +229,75 @@ async function keepBody(report: PayReport, output: OutputFile | undefined, path 
   }
 }
 
+/** Writes the signed receipt to the file. A missing receipt or file is only a warning, because the call is paid. */
+async function keepReceipt(printed: Printed, file: OutputFile | undefined, path = ''): Promise<Printed> {
+  if (file === undefined) return printed
+  const { report } = printed
+  const warned = (warning: string) => ({
+    ...printed,
+    report: { ...report, warnings: [...report.warnings, warning] },
+  })
+  if (report.signedReceipt === null) {
+    await file.drop()
+    return report.outcome === 'paid' ? warned('The seller sent no signed receipt that is valid.') : printed
+  }
+  try {
+    await file.keep(Buffer.from(`${JSON.stringify(report.signedReceipt, null, 2)}\n`))
+    return printed
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code ?? 'unknown'
+    return warned(`The receipt could not be written to ${path} (${code}).`)
+  }
+}
+
 async function print(
   { report, exitCode, savedTo }: Printed,
   isJson: boolean,
   { stdout, stderr }: PayIo,
 ): Promise<void> {
   if (isJson) return await write(stdout, `${reportAsJson(report, exitCode, savedTo)}\n`)
-  const { answer } = report
-  if (answer !== null && savedTo === null)
-    await write(stdout, `${bodyAsText(answer.body, answer.contentType)}\n`)
+  const { response } = report
+  if (response !== null && savedTo === null)
+    await write(stdout, `${bodyAsText(response.body, response.contentType)}\n`)
   stderr.write(`${reportAsText(report)}\n`)
   if (savedTo !== null) stderr.write(visibleText(`  saved    ${savedTo}`).concat('\n'))
 }
 
-/** Until the system has taken it. @throws the system's error: nobody reads it, or the disk is full */
+/**
+ * Waits until the operating system has accepted the text.
+ * @throws the system's error if the reading process has ended or the disk is full
+ */
 async function write(stream: NodeJS.WritableStream, text: string): Promise<void> {
   await new Promise<void>((resolve, reject) => {
-    // The stream tells of a failure twice, and one that nobody hears of ends the process.
+    // The stream also emits the failure as an event, which would end the process without a listener.
     stream.on('error', reject)
     stream.write(text, (error) => (error ? reject(error) : resolve()))
   })
 }
+
+/**
+ * Asks a person whether to pay a price above the cap. Only `y` or `yes` confirms. Other input, the end of
+ * input and an interrupt do not confirm.
+ */
+async function askOnTerminal(
+  question: PriceConfirmation,
+  io: { readonly stdin: NodeJS.ReadableStream; readonly stderr: NodeJS.WritableStream },
+  signal: AbortSignal | undefined,
+): Promise<boolean> {
+  const { usd, capUsd, amount, symbol, network, payTo, url } = question
+  const lines = readlines(io)
+  const text = `The price is ${most(question)}${usd} USD, above the cap of ${capUsd} USD. Pay ${most(question)}${amount} ${symbol} on ${network} to ${payTo} for ${url}? [y/N] `
+  try {
+    const ended = new Promise<string>((resolve) => lines.once('close', () => resolve('')))
+    const asked = lines.question(visibleText(text), signal === undefined ? {} : { signal })
+    const response = await Promise.race([asked, ended])
+    return /^y(es)?$/i.test(response.trim())
+  } catch {
+    return false
+  } finally {
+    lines.close()
+  }
+}
+
+const readlines = (io: { readonly stdin: NodeJS.ReadableStream; readonly stderr: NodeJS.WritableStream }) =>
+  createInterface({ input: io.stdin, output: io.stderr })

@@ -7,16 +7,16 @@ import t, { type Test } from 'tap'
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { createEvmBuyer } from '../../buyer/chains/evmBuyer.ts'
 import { createSolanaBuyer } from '../../buyer/chains/solanaBuyer.ts'
-import { startEvmWorld } from '../../buyer/testing/evmWorld.ts'
+import { startEvmWorld } from '../../test/helpers/buyer/evmWorld.ts'
 import {
   type FakeVaultOptions,
   json,
-  type OrderAnswer,
+  type OrderResponse,
   startFakeVault,
   vaultError,
-} from '../../buyer/testing/fakeVault.ts'
-import { startSeller } from '../../buyer/testing/seller.ts'
-import { startSolanaWorld } from '../../buyer/testing/solanaWorld.ts'
+} from '../../test/helpers/buyer/fakeVault.ts'
+import { startSeller } from '../../test/helpers/buyer/seller.ts'
+import { startSolanaWorld } from '../../test/helpers/buyer/solanaWorld.ts'
 import { type PayFlags, runPay } from './runPay.ts'
 
 const evm = await startEvmWorld(t)
@@ -27,7 +27,7 @@ t.teardown(() => rmSync(home, { recursive: true, force: true }))
 const elsewhere = privateKeyToAccount(generatePrivateKey()).address
 const evmWallet = () => createEvmBuyer({ privateKey: evm.privateKey, rpcUrl: evm.chain.rpcUrl })
 const solanaWallet = () => createSolanaBuyer({ secret: solana.secret, rpcUrl: solana.chain.rpcUrl })
-const well: OrderAnswer = async (ordered, response) =>
+const well: OrderResponse = async (ordered, response) =>
   json(response, 200, { payment_header: await ordered.sign() })
 
 interface Run {
@@ -37,7 +37,7 @@ interface Run {
   readonly stderr: string
 }
 
-/** Runs `tollgate pay` as a program would: no terminal, nothing but these variables. */
+/** Runs `tollgate pay` as a program would: no terminal, and only these variables. */
 async function pay(
   url: string | undefined,
   flags: PayFlags,
@@ -80,9 +80,10 @@ t.test('a vault is told exactly what to pay, and what it signed buys the call', 
   t.match(headers, { authorization: 'Bearer vat_secret', prefer: 'wait=0', 'idempotency-key': /^pay_/ })
   t.match(body, { max_amount: '0.01', network: evm.chain.network, url: seller.url })
   t.equal(body.payment_required.accepts.length, 1)
-  t.strictSame([...vault.asked].sort(), [
+  t.strictSame([...vault.requests].sort(), [
     'GET /address/base',
     'GET /address/base-sepolia',
+    'GET /address/ethereum',
     'GET /v1/capabilities',
   ])
   t.strictSame(readdirSync(join(home, 'payments')), [], 'nothing is left to go on with')
@@ -103,14 +104,14 @@ t.test('where the vault gives no wallet for the offer, its owner is told what to
   const { report } = await buy()
   t.match(report, {
     outcome: 'refused',
-    message: /no EVM wallet \(its owner can add the scope wallet\.base\)/,
+    message: /no EVM wallet \(the vault's owner can add the scope wallet\.base\)/,
   })
   t.notMatch(report.message, /key/i)
 })
 
 t.test('what a vault gave is never sent when it pays anything but the offer', async (t) => {
   const other = generatePrivateKey()
-  const bent: [string, OrderAnswer][] = [
+  const bent: [string, OrderResponse][] = [
     ['to somebody else', signed({ payTo: elsewhere })],
     ['more', signed({ amount: '10001' })],
     ['less', signed({ amount: '9999' })],
@@ -178,10 +179,10 @@ t.test('each way in which a vault says no has its outcome and exit code, and not
     [410, 'APPROVAL_EXPIRED', 14, 'vault_unanswered'],
     [400, 'VALIDATION_ERROR', 3, 'refused'],
     [503, 'CHAIN_UNAVAILABLE', 3, 'refused'],
-    [500, 'INTERNAL_ERROR', 13, 'vault_away'],
-    [404, '', 13, 'vault_away'],
+    [500, 'INTERNAL_ERROR', 13, 'vault_unavailable'],
+    [404, '', 13, 'vault_unavailable'],
   ] as const) {
-    const order: OrderAnswer = (_ordered, response) =>
+    const order: OrderResponse = (_ordered, response) =>
       error === '' ? json(response, status, {}) : vaultError(response, status, error)
     const { seller, vault, buy } = await shop(t, { order })
     const run = await buy()
@@ -198,7 +199,10 @@ t.test('each way in which a vault says no has its outcome and exit code, and not
 t.test('a vault that is away, locked or somebody else is told before the seller is asked', async (t) => {
   const { seller, vault, buy } = await shop(t)
   await vault.stop()
-  t.match(await buy(), { code: 13, report: { outcome: 'vault_away', message: /could not be reached/ } })
+  t.match(await buy(), {
+    code: 13,
+    report: { outcome: 'vault_unavailable', message: /could not be reached/ },
+  })
   await vault.start()
 
   const locked = await shop(t, { address: (response) => vaultError(response, 423, 'VAULT_LOCKED') })
@@ -208,7 +212,7 @@ t.test('a vault that is away, locked or somebody else is told before the seller 
   const stranger = await shop(t, { address: (response) => vaultError(response, 401, 'UNAUTHORIZED') })
   t.match(await stranger.buy(), { code: 2, report: { outcome: 'usage', message: /TOLLGATE_VAULT_TOKEN/ } })
   const page = await shop(t, { address: (response) => json(response, 200, { address: '<html>' }) })
-  t.match(await page.buy(), { code: 13, report: { outcome: 'vault_away', message: /no vault/ } })
+  t.match(await page.buy(), { code: 13, report: { outcome: 'vault_unavailable', message: /not a vault/ } })
   for (const one of [seller, locked.seller, ungranted.seller, stranger.seller, page.seller])
     t.strictSame(one.received, [])
 })
@@ -218,7 +222,7 @@ t.test(
   async (t) => {
     let times = 0
     const restarted = Promise.withResolvers<void>()
-    const order: OrderAnswer = async (ordered, response) => {
+    const order: OrderResponse = async (ordered, response) => {
       if (++times === 2) {
         response.destroy()
         await vault.stop()
@@ -253,7 +257,7 @@ t.test(
 
 t.test('who stops while the owner is asked takes the question back', async (t) => {
   const controller = new AbortController()
-  const order: OrderAnswer = (_ordered, response) => {
+  const order: OrderResponse = (_ordered, response) => {
     const expires_at = new Date(Date.now() + 300_000).toISOString()
     json(response, 202, { status: 'pending', approval_id: 'apr_2', expires_at })
   }
@@ -264,9 +268,9 @@ t.test('who stops while the owner is asked takes the question back', async (t) =
   )
   t.match(
     { code, report },
-    { code: 14, report: { outcome: 'vault_unanswered', message: /nothing was paid/ } },
+    { code: 14, report: { outcome: 'vault_unanswered', message: /Nothing was paid/ } },
   )
-  t.ok(vault.asked.includes('POST /v1/vault/approvals/apr_2/cancel'))
+  t.ok(vault.requests.includes('POST /v1/vault/approvals/apr_2/cancel'))
   t.strictSame(seller.paid(), [])
 })
 
@@ -286,8 +290,8 @@ t.test('flags that do not go together, and tokens that others may read, are refu
     t.match({ code, report }, { code: 2, report: { outcome: 'usage', message } })
   }
   const alone = await pay(seller.url, { vaultTokenFile: open })
-  t.match(alone, { code: 2, report: { message: /--vault-token-file is for --vault/ } })
-  t.strictSame([vault.asked, seller.received], [[], []])
+  t.match(alone, { code: 2, report: { message: /--vault-token-file works only with --vault/ } })
+  t.strictSame([vault.requests, seller.received], [[], []])
 })
 
 function secret(text: string): string {
@@ -296,13 +300,13 @@ function secret(text: string): string {
   return path
 }
 
-function signed(change: object, parts?: object): OrderAnswer {
+function signed(change: object, parts?: object): OrderResponse {
   return async (ordered, response) =>
     json(response, 200, { payment_header: await ordered.sign(change, parts) })
 }
 
-/** Signed well, and changed afterwards. */
-function mended(change: (payload: Record<string, unknown>) => object): OrderAnswer {
+/** Signed correctly, then changed. */
+function mended(change: (payload: Record<string, unknown>) => object): OrderResponse {
   return async (ordered, response) => {
     const header = JSON.parse(Buffer.from(await ordered.sign(), 'base64').toString('utf8'))
     const bent = { ...header, payload: change(header.payload) }

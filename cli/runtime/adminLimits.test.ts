@@ -1,4 +1,5 @@
-import t, { type Test } from 'tap'
+import type { Test } from 'tap'
+import t from 'tap'
 import { defaultLimits } from '../../admin-api/deps.ts'
 import { parseConfig } from '../../core/config/loadConfig.ts'
 import { silentLog } from '../../core/ports/log.ts'
@@ -8,8 +9,11 @@ import { startTollgate } from './startTollgate.ts'
 const read = (t: Test, admin: object) => {
   const dir = t.testdir()
   const text = JSON.stringify({
-    ...{ publicUrl: 'http://gateway.test', gateway: { port: 0 }, admin: { port: 0, ...admin } },
-    ...{ storage: { path: `${dir}/tollgate.db` }, secretFile: `${dir}/secret` },
+    publicUrl: 'http://gateway.test',
+    gateway: { port: 0 },
+    admin: { port: 0, ...admin },
+    storage: { path: `${dir}/tollgate.db` },
+    secretFile: `${dir}/secret`,
     plugins: [{ use: 'upstream' }],
   })
   return parseConfig(text, { file: `${dir}/tollgate.json`, env: {}, plugins: pluginSource(dir) })

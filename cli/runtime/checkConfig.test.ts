@@ -4,7 +4,7 @@ import t, { type Test } from 'tap'
 import { startGateway } from '../../test/helpers/gateway.ts'
 import { checkConfig } from './checkConfig.ts'
 
-/** A store with one link or more, and a configuration with a plugin beside it. */
+/** A store with at least one link, and a configuration with a plugin file beside it. */
 async function start(t: Test, when: object, slots: object = {}, more: readonly string[] = []) {
   const folder = t.testdir({
     'odd.js': `export default { name: 'odd', api: 1, needs: [], slots: ${JSON.stringify(slots)},
@@ -32,7 +32,7 @@ t.test('a check shows what each link runs, after the answer too', async (t) => {
   const check = await start(t, { links: ['demo/*'] })
   const { links, warnings } = await check()
   t.match(links, [{ link: 'demo/reports', deliver: ['odd'], log: ['odd'] }])
-  t.match(links[0]!.program, [{ phase: 'guard', plugin: 'odd' }])
+  t.match(links[0]!.pipeline, [{ phase: 'guard', plugin: 'odd' }])
   t.strictSame(
     warnings.filter((text) => text.includes('when.links')),
     [],

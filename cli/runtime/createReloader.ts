@@ -7,18 +7,21 @@ import { builtInPlugins } from '../../plugins/builtIn.ts'
 
 type Plugins = LoadedConfig<AnyGatewayPlugin>['plugins']
 
-/** Puts plugins to work, one set after the other: reloads that meet are made in the order in which they came. */
+/** Replaces the plugins. Reloads run one after the other, in the order of their requests. */
 export interface Reloader {
-  /** Runs other plugins from the next call on; what fails leaves the present ones running. */
+  /** Runs the given plugins from the next call on. If the reload fails, the current plugins keep running. */
   to(next: Plugins): Promise<void>
-  /** Compiles the present ones anew: a link's offers are made when it is compiled. What fails is logged. */
+  /**
+   * Compiles the pipelines again with the current plugins, because a link's offers are created at compile time. If this fails,
+   * the current pipelines keep running.
+   */
   again(): Promise<void>
 }
 
 export const generationOf = (plugins: Plugins, ports: GatewayPorts): Promise<Generation> =>
   buildGeneration(plugins, ports, { known: builtInPlugins })
 
-/** @param first those that run already */
+/** @param first the plugins that already run */
 export function createReloader(
   calls: { swap(next: Generation): Promise<{ readonly retired: Promise<void> }> },
   ports: GatewayPorts,
@@ -27,16 +30,16 @@ export function createReloader(
   let current = first
   let line: Promise<unknown> = Promise.resolve()
 
-  /** @param choose asked when it is its turn, so that a reload for another reason keeps the newest plugins */
+  /** @param choose returns the plugins. It is called when the reload begins, so that any reload uses the newest plugins */
   function reload(choose: () => Plugins): Promise<void> {
     const turn = line.then(async () => {
       const next = choose()
       const generation = await generationOf(next, ports)
-      // Calls go on meanwhile: the swap has a turn of the event loop to itself, as each step before it.
+      // Each step gets a turn of the event loop of its own, so that calls continue during a reload.
       await nextTurn()
       const { retired } = await calls.swap(generation)
       current = next
-      retired.catch((err: unknown) => ports.log.error({ err }, 'a plugin did not end as it should'))
+      retired.catch((err: unknown) => ports.log.error({ err }, 'a plugin failed to shut down'))
     })
     line = turn.catch(() => undefined)
     return turn
@@ -44,9 +47,6 @@ export function createReloader(
 
   return {
     to: (next) => reload(() => next),
-    again: () =>
-      reload(() => current).catch((err: unknown) =>
-        ports.log.error({ err }, 'could not offer a network that opened'),
-      ),
+    again: () => reload(() => current),
   }
 }

@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto'
-import { createWalletProofs } from '../../adapters/chains/wallets/createWalletProofs.ts'
-import { createSealer } from '../../adapters/secrets/createSealer.ts'
+import { createWalletProofs } from '../../adapters/chains/wallets/walletProofs.ts'
 import { loadSecret } from '../../adapters/secrets/loadSecret.ts'
-import { createApiKey, prefixOf } from '../../admin-api/auth/apiKey.ts'
-import { hiddenCharacterIn, refusalOf } from '../../admin-api/schema/hiddenCharacter.ts'
-import { isReservedUsername, usernameForm } from '../../admin-api/stores/username.ts'
+import { createSealer } from '../../adapters/secrets/sealer.ts'
+import { hiddenCharacterIn, refusalOf } from '../../admin-api/http/validation.ts'
+import { createApiKey, prefixOf } from '../../admin-api/sellers/apiKey.ts'
+import { isReservedUsername, usernameForm } from '../../admin-api/sellers/username.ts'
 import type { Payout } from '../../core/domain/link.ts'
 import type { ChainName } from '../../core/domain/network.ts'
 import { systemClock } from '../../core/ports/clock.ts'
@@ -13,10 +13,53 @@ import { UsageError } from '../output/exitCodes.ts'
 import { openDataStore } from './open/openStore.ts'
 import { readConfig } from './readConfig.ts'
 
+export interface PayoutSet {
+  readonly username: string
+  readonly was: Payout
+  readonly payout: Payout
+}
+
+/**
+ * Sets a store's payout wallets as the operator. No wallet has to sign, because the operator can write to the database anyway.
+ * A running gateway offers the new wallets within a second.
+ *
+ * @param to the wallets that change. Null removes a wallet
+ * @throws `UsageError` for an unknown store, an invalid wallet, or nothing to set
+ */
+export async function setPayout(
+  configFile: string,
+  env: Readonly<Record<string, string | undefined>>,
+  username: string,
+  to: Partial<Payout>,
+): Promise<PayoutSet> {
+  const { base, solana } = to
+  if (base === undefined && solana === undefined) {
+    throw new UsageError('Expected --base or --solana with an address, or with none to remove the wallet.')
+  }
+  const payout: Partial<Payout> = {
+    ...(base !== undefined && { base: base && walletOf('base', base) }),
+    ...(solana !== undefined && { solana: solana && walletOf('solana', solana) }),
+  }
+  const { config } = await readConfig(configFile, env)
+  const db = await openDataStore(config, systemClock, silentLog)
+  try {
+    const store = await db.stores.byUsername(username)
+    if (store === undefined) {
+      throw new UsageError(
+        `Expected the username of a store of this gateway, got ${JSON.stringify(username)}.`,
+      )
+    }
+    const after = await db.stores.update(store.id, { payout }, systemClock.now())
+    return { username, was: store.payout, payout: after?.payout ?? store.payout }
+  } finally {
+    await db.close()
+  }
+}
+
 export interface NewStore {
   readonly username: string
   readonly displayName?: string
-  /** Wallets that the store's sales are paid to. */
+  /** Payout wallets of the store. */
   readonly base?: string
   readonly solana?: string
 }
@@ -28,10 +71,10 @@ export interface CreatedStore {
 }
 
 /**
- * Opens a store as the operator: no wallet signs, because whoever can write the database may do this. Works beside a
- * running gateway.
+ * Creates a store as the operator, also while a gateway runs. No wallet has to sign, because the operator can write to the
+ * database anyway.
  *
- * @throws `UsageError` for a username or wallet that can't be; `USERNAME_TAKEN`
+ * @throws `UsageError` for an invalid username or wallet, `USERNAME_TAKEN`
  */
 export async function createStore(
   configFile: string,
@@ -57,7 +100,7 @@ export async function createStore(
     await store.stores.create({ ...common, id, username, displayName, createdBy: 'operator', payout }, null, {
       id: randomUUID(),
       storeId: id,
-      name: 'Made by the operator',
+      name: 'Created by the operator',
       keyPrefix: prefixOf(apiKey),
       keyHash: sealer.mac('api-key', apiKey).toString('hex'),
       isActive: true,
@@ -72,7 +115,7 @@ export async function createStore(
 }
 
 /**
- * The wallets of a store that can be opened under this name.
+ * Checks the names of a new store and returns its payout wallets.
  * @throws `UsageError`
  */
 export function payoutOf({ username, displayName = username, base, solana }: NewStore): Payout {
@@ -91,7 +134,7 @@ export function payoutOf({ username, displayName = username, base, solana }: New
   }
 }
 
-/** A wallet as it is kept. @throws `UsageError` that names the option */
+/** Converts a wallet to its stored form. @throws `UsageError` that names the option */
 export function walletOf(chain: ChainName, address: string): string {
   const canonical = createWalletProofs({}).canonicalAddress(chain, address)
   if (canonical !== undefined) return canonical

@@ -1,67 +1,80 @@
-import type { Config } from '../../core/config/types.ts'
 import { isPaid, type Payout } from '../../core/domain/link.ts'
-import { chargedStates, refundLeftChain } from '../../core/domain/payment.ts'
-import { transferScheme } from '../../core/payments/bookTransfer.ts'
-import { payoutFaults, priceFaults } from '../../core/payments/payoutFaults.ts'
-import { whereaboutsOf } from '../../core/payments/refundWatch.ts'
-import { transferBackOf } from '../../core/payments/transferBackOf.ts'
-import { createTransferWatch, type Looks } from '../../core/payments/transferWatch.ts'
+import { chargedStates } from '../../core/domain/payment.ts'
+import type { Refund } from '../../core/domain/purchase.ts'
+import { payoutFaults, priceFaults } from '../../core/offers/offers.ts'
+import { hasRefund, whereaboutsOf } from '../../core/payments/refundWatch.ts'
+import { transferScheme } from '../../core/payments/transfers.ts'
+import { createTransferWatch, type SettlerQueries } from '../../core/payments/transferWatch.ts'
+import { transferBackOf } from '../../core/ports/chains/refundProofs.ts'
 import { silentLog } from '../../core/ports/log.ts'
 import { bad, type Finding, good, report, warning } from './findings.ts'
 import { missingSales } from './missingSales.ts'
-import { openRefundProofs } from './open/openRefundProofs.ts'
 import { openStack, type Stack } from './open/openStack.ts'
 import { readConfig } from './readConfig.ts'
 
 const CHAIN_LOOKUPS = 1_000
-/** A payment that was put off so often, a minute or two long, is shown with its reason; so many of them at most. */
+/** Number of postponements after which a payment is reported. Each postponement takes a minute or two. */
 const PARKED_TRIES = 5
+/** Maximum number of postponed payments that are reported with their reason. */
 const PARKED_SHOWN = 20
-/** How far back sales are looked for that the books lack, unless told otherwise. */
+/** Default number of days of the chains that are searched for sales that the ledger lacks. */
 const CHAIN_DAYS = 2
-/** Stores whose payout wallets are looked at in one call to a node. */
+/** Number of stores whose payout wallets are checked in one call to a node. */
 const STORES_AT_ONCE = 50
 
 export interface ExamineOptions {
-  readonly asksChains: boolean
-  /** Leaves out days of the ledger that were found right before and of which nothing has moved since. Default: false. */
-  readonly skipsJudged?: boolean
-  /** How many days of the chains are held against the books. Default: 2. */
+  readonly queriesChains: boolean
+  /**
+   * True to skip days of the ledger that an earlier run checked without findings and that have not changed since. Default
+   * false.
+   */
+  readonly skipsCheckedDays?: boolean
+  /** Number of days of the chains that are compared with the ledger. Default 2. */
   readonly chainDays?: number
-  /** Payments of a network that the books lack and that are named one by one. Default: all. */
+  /** Maximum number of payments per network that are listed as missing from the ledger. Default: all. */
   readonly missingShown?: number
-  /** Hears what is being looked at, in words for a person. */
+  /** Called with a description of what is being checked. */
   onProgress?(text: string): void
 }
 
-/** Examines an installation: configuration, store, networks, ledger. What can't be read is a finding, not an error. */
+/**
+ * Checks an installation, which is its configuration, database, networks and ledger. If a part cannot be read, that is a
+ * finding and not an error.
+ */
 export async function examine(
   file: string,
   env: Readonly<Record<string, string | undefined>>,
   options: ExamineOptions,
 ): Promise<readonly Finding[]> {
-  const { asksChains, skipsJudged = false, chainDays = CHAIN_DAYS, missingShown, onProgress } = options
+  const {
+    queriesChains,
+    skipsCheckedDays = false,
+    chainDays = CHAIN_DAYS,
+    missingShown,
+    onProgress,
+  } = options
   const { config, warnings } = await readConfig(file, env)
   const stack = await openStack(config, { env, log: silentLog, runsJobs: false, worksOnPayments: false })
   try {
-    const look = async (text: string, work: () => Promise<Finding[]>): Promise<Finding[]> => {
+    const check = async (text: string, work: () => Promise<Finding[]>): Promise<Finding[]> => {
       onProgress?.(text)
       return work()
     }
     return [
-      good('configuration', `${file} holds`),
+      good('configuration', `${file} is valid`),
       ...warnings.map((w) => warning('configuration', `line ${w.line}: ${w.message}`)),
-      ...(await look('Writing to the store', () => storeFindings(stack))),
-      ...(await look('Asking networks and facilitators', () => networkFindings(stack))),
-      ...(asksChains ? await look("Looking at the sellers' wallets", () => payoutFindings(stack)) : []),
-      ...(await look('Checking the ledger', () => ledgerFindings(stack, skipsJudged, onProgress))),
-      ...(await look('Looking for payments that were put off', () => parkedFindings(stack))),
-      ...(asksChains ? await look('Looking transfers up on chain', () => chainFindings(stack)) : []),
-      ...(asksChains ? await look('Looking refunds up on chain', () => refundFindings(config, stack)) : []),
-      ...(asksChains
-        ? await look('Looking for sales that the books lack', () =>
+      ...(await check('Writing to the database', () => storeFindings(stack))),
+      ...(await check('Checking networks and facilitators', () => networkFindings(stack))),
+      ...(queriesChains ? await check("Checking the sellers' wallets", () => payoutFindings(stack)) : []),
+      ...(await check('Checking the ledger', () => ledgerFindings(stack, skipsCheckedDays, onProgress))),
+      ...(await check('Looking for deferred payments', () => parkedFindings(stack))),
+      ...(queriesChains ? await check('Looking up transfers on chain', () => chainFindings(stack)) : []),
+      ...(queriesChains ? await check('Looking up refunds on chain', () => refundFindings(stack)) : []),
+      ...(queriesChains
+        ? await check('Looking for sales missing from the ledger', () =>
             missingSales(config, stack, {
-              ...{ days: chainDays, shown: missingShown ?? Number.POSITIVE_INFINITY },
+              days: chainDays,
+              shown: missingShown ?? Number.POSITIVE_INFINITY,
               onProgress: (text) => onProgress?.(text),
             }),
           )
@@ -73,19 +86,21 @@ export async function examine(
 }
 
 async function networkFindings({ chains }: Stack): Promise<Finding[]> {
-  const missing = chains.missing.map((network) => bad(network, 'its facilitator does not answer'))
+  const missing = chains.missing.map((network) =>
+    bad(network, 'the facilitator of the network does not respond'),
+  )
   if (chains.settlers.length + missing.length === 0)
-    return [bad('networks', 'none is configured: paid links can not be paid')]
+    return [bad('networks', 'no network is configured, so paid links cannot be paid')]
   const reports = await Promise.all(
     chains.settlers.map(async (settler) => {
       const problems = await settler.diagnose().catch((error: unknown) => [String((error as Error).message)])
-      return report(settler.network, problems, 'answers, and settlements can be paid for')
+      return report(settler.network, problems, 'works, and settlements can be paid for')
     }),
   )
   return [...reports.flat(), ...missing]
 }
 
-/** Sellers whose wallets can't be paid: their offers are left out of the 402. */
+/** Sellers whose wallets cannot receive payments. The 402 does not contain offers of these wallets. */
 async function payoutFindings({ store, chains }: Stack): Promise<Finding[]> {
   const payouts = new Map<string, Payout>()
   const found: Finding[] = []
@@ -93,7 +108,7 @@ async function payoutFindings({ store, chains }: Stack): Promise<Finding[]> {
     if (!isPaid(link)) continue
     payouts.set(link.username, link.payout)
     if (found.length >= CHAIN_LOOKUPS) continue
-    for (const fault of priceFaults(chains, link.payout, link.price))
+    for (const fault of priceFaults(chains, link))
       found.push(warning(`link ${link.username}/${link.slug}`, fault))
   }
   const stores = [...payouts].slice(0, CHAIN_LOOKUPS)
@@ -107,11 +122,11 @@ async function payoutFindings({ store, chains }: Stack): Promise<Finding[]> {
 }
 
 const storeFindings = async ({ store }: Stack): Promise<Finding[]> =>
-  report('store', await store.health(), 'answers and takes writes')
+  report('database', await store.health(), 'reachable and writable')
 
 async function ledgerFindings(
   { store }: Stack,
-  skipsJudged: boolean,
+  skipsCheckedDays: boolean,
   onProgress?: (text: string) => void,
 ): Promise<Finding[]> {
   const count = (n: number) => n.toLocaleString('en-US')
@@ -123,7 +138,7 @@ async function ledgerFindings(
             `Checking the ledger: ${count(seen)}${all === undefined ? '' : ` of ${count(all)}`} ${rows}`,
           ),
       },
-      { skipsJudged },
+      { skipsCheckedDays },
     )
   const summary = `${purchases} purchases, ${chargedPayments} charged payments, ${refundDue} owed back`
   return [
@@ -137,7 +152,7 @@ async function ledgerFindings(
       : [
           good(
             'ledger',
-            `${skippedDays} days were found right before and have not moved since: they were not read again (--all reads them)`,
+            `${skippedDays} days passed before and have not changed, so they were skipped (--all checks them again)`,
           ),
         ]),
     unresolvedPayments === 0
@@ -146,24 +161,24 @@ async function ledgerFindings(
   ]
 }
 
-/** Payments that the recovery can do nothing about: with the reason of each, those first that were tried most often. */
-async function parkedFindings({ store: { books } }: Stack): Promise<Finding[]> {
-  const { total, rows } = await books.parked(PARKED_TRIES, PARKED_SHOWN)
+/** Payments whose outcome recovery cannot determine, and why. The payments with the most attempts come first. */
+async function parkedFindings({ store: { ledger } }: Stack): Promise<Finding[]> {
+  const { total, rows } = await ledger.parked(PARKED_TRIES, PARKED_SHOWN)
   if (total === 0) return []
   const each = rows.map(({ purchaseId, state, tries, dueReason, network, sessionId }) =>
     warning(
       'open payments',
-      `purchase ${purchaseId} on ${network} is ${state}, put off ${tries} times: ${dueReason ?? 'its outcome is not known'}${sessionId === null ? '' : `; session ${sessionId} waits for it`}`,
+      `purchase ${purchaseId} on ${network} is ${state}, deferred ${tries} times: ${dueReason ?? 'its outcome is unknown'}${sessionId === null ? '' : `; payment session ${sessionId} waits for it`}`,
     ),
   )
   return total > rows.length
-    ? [...each, warning('open payments', `and ${total - rows.length} more are put off`)]
+    ? [...each, warning('open payments', `and ${total - rows.length} more were deferred`)]
     : each
 }
 
-/** Looks the newest purchases' transfers up on their chains. */
-async function chainFindings({ store, chains, transferProofs, ports }: Stack): Promise<Finding[]> {
-  const charged = await store.books.list({
+/** Looks up the transfers of the newest purchases on their chains. */
+async function chainFindings({ store, chains, ports }: Stack): Promise<Finding[]> {
+  const charged = await store.ledger.list({
     states: chargedStates,
     isNewestFirst: true,
     limit: CHAIN_LOOKUPS,
@@ -171,14 +186,16 @@ async function chainFindings({ store, chains, transferProofs, ports }: Stack): P
   let seen = 0
   let unknown = 0
   const problems: string[] = []
-  const transfers = createTransferWatch(transferProofs, ports.clock)
-  const bySettler = Map.groupBy(charged, ({ network, scheme }): Looks | undefined =>
+  const transfers = createTransferWatch(chains.transferProofs, ports.clock)
+  // A call that cost nothing has no transfer.
+  const moved = charged.filter(({ chargedAtomic }) => chargedAtomic !== 0n)
+  const bySettler = Map.groupBy(moved, ({ network, scheme }): SettlerQueries | undefined =>
     scheme === transferScheme ? transfers : chains.settler(network, scheme),
   )
   for (const [settler, records] of bySettler) {
-    const answers = await settler?.stillOnChain(records)
+    const responses = await settler?.stillOnChain(records)
     for (const [i, { purchaseId, network }] of records.entries()) {
-      const found = answers?.[i] ?? 'unknown'
+      const found = responses?.[i] ?? 'unknown'
       if (found === 'yes') seen++
       else if (found === 'unknown') unknown++
       else problems.push(`the transfer of purchase ${purchaseId} is not on ${network}`)
@@ -188,38 +205,43 @@ async function chainFindings({ store, chains, transferProofs, ports }: Stack): P
   return report('transfers', problems, summary)
 }
 
-/** Looks the newest refunds' transfers up: one that left the chain again leaves the buyer without the money. */
-async function refundFindings(config: Config, { store, ports }: Stack): Promise<Finding[]> {
-  const refunded = await store.books.list({
-    states: ['refunded'],
-    isNewestFirst: true,
-    limit: CHAIN_LOOKUPS,
-  })
-  if (refunded.length === 0) return []
-  const proofs = openRefundProofs(config, ports)
-  let seen = 0
+/**
+ * Checks the transfers of the newest refunds on their chains. If a chain dropped a refund, its buyer is not refunded. Two
+ * transfers for one refund pay its buyer twice.
+ */
+async function refundFindings({ store, chains, ports }: Stack): Promise<Finding[]> {
+  const newest = (state: 'refunded' | 'refund_due') =>
+    store.ledger.list({ states: [state], isNewestFirst: true, limit: CHAIN_LOOKUPS })
+  const records = (await Promise.all([newest('refunded'), newest('refund_due')])).flat().filter(hasRefund)
+  if (records.length === 0) return []
+  let [seen, unknown] = [0, 0]
   const problems: string[] = []
-  for (const record of refunded) {
-    const [purchase, refund] = await Promise.all([
-      store.purchases.find(record.purchaseId),
-      store.purchases.refundOf(record.purchaseId),
+  for (const record of records) {
+    const { purchaseId: id, network } = record
+    const [purchase, refund, lost] = await Promise.all([
+      store.purchases.find(id),
+      store.purchases.refundOf(id),
+      store.purchases.lostRefundsOf(id),
     ])
-    if (purchase === undefined || refund === undefined) continue
-    const verdict = await proofs.prove(transferBackOf(purchase, record, refund.transaction))
-    const where = whereaboutsOf(verdict, refund.refundedAtMs, ports.clock.now())
-    const isTold = record.errorReason === refundLeftChain
-    const said = `the refund ${refund.transaction} of purchase ${purchase.id}`
-    if (where === 'missing')
-      problems.push(
-        `${said} is not on ${record.network}${isTold ? '; its seller was told to pay it again' : ''}`,
-      )
-    else if (where === 'stands' && isTold)
-      problems.push(
-        `${said} is back on ${record.network} after its seller was told to pay it again; two refunds stand if they did`,
-      )
+    if (purchase === undefined) continue
+    const whereIs = async (one: Refund) => {
+      const verdict = await chains.refundProofs.prove(transferBackOf(purchase, record, one.transaction))
+      return whereaboutsOf(verdict, one.refundedAtMs, ports.clock.now())
+    }
+    const refundText = ({ transaction }: Refund) => `the refund ${transaction} of purchase ${id}`
+    const where = refund === undefined ? undefined : await whereIs(refund)
+    if (where === 'missing') problems.push(`${refundText(refund!)} is not on ${network}`)
     else if (where === 'stands') seen++
+    else if (where === 'unknown') unknown++
+    for (const one of lost) {
+      if ((await whereIs(one)) === 'stands')
+        problems.push(
+          `${refundText(one)} was dropped from ${network} and is back${where === 'stands' ? `; ${refund!.transaction} replaced it, so the buyer was paid twice` : ''}`,
+        )
+      else if (refund === undefined)
+        problems.push(`${refundText(one)} is not on ${network}, and the seller was told to pay it again`)
+    }
   }
-  const unknown = refunded.length - seen - problems.length
   const summary = `${seen} refunds are on chain${unknown > 0 ? `, ${unknown} could not be looked up` : ''}`
   return report('refunds', problems, summary)
 }

@@ -1,18 +1,18 @@
 /** One line of `tollgate doctor`. */
 export interface Finding {
   readonly ok: boolean
-  /** Worth a look, and no reason to fail. */
+  /** True if the finding needs attention but is not a failure. */
   readonly isWarning?: true
   readonly subject: string
   readonly message: string
-  /** The payment that the books lack, where the finding is one. */
+  /** The payment that is missing from the ledger, if the finding is about one. */
   readonly payment?: {
     readonly network: string
     readonly transaction: string
     readonly asset: string
     readonly payer: string
     readonly payTo: string
-    /** In the asset's smallest unit, decimal digits. */
+    /** In the token's smallest unit, decimal digits. */
     readonly amountAtomic: string
   }
 }
@@ -28,6 +28,6 @@ export const warning = (subject: string, message: string): Finding => ({
 
 export const bad = (subject: string, message: string): Finding => ({ ok: false, subject, message })
 
-/** Each problem as one that is bad, or that all is fine. */
+/** One failed finding per problem. Without problems, one finding that passed. */
 export const report = (subject: string, problems: readonly string[], fine: string): Finding[] =>
   problems.length === 0 ? [good(subject, fine)] : problems.map((problem) => bad(subject, problem))

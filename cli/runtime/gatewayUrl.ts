@@ -3,9 +3,13 @@ import type { Command } from 'commander'
 import { parse } from 'yaml'
 import { interpolate } from '../../core/config/read/interpolate.ts'
 import { UsageError } from '../output/exitCodes.ts'
-import { urlOf } from './urlOf.ts'
+/** URL of a listener on this machine. A wildcard address is replaced by loopback. */
+export function urlOf({ host, port }: { readonly host: string; readonly port: number }): string {
+  if (host === '0.0.0.0' || host === '::') return `http://127.0.0.1:${port}`
+  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`
+}
 
-/** How a command that asks a gateway is told where it is. */
+/** The flags with which a command finds its gateway. */
 export interface GatewayFlags {
   readonly config?: string
   readonly gateway?: string
@@ -13,14 +17,17 @@ export interface GatewayFlags {
 
 export const takesGateway = (command: Command): Command =>
   command
-    .option('-c, --config <file>', 'configuration of a gateway on this machine (default: tollgate.yaml)')
-    .option('--gateway <url>', 'base address of the gateway (default: where the configuration has it listen)')
+    .option('-c, --config <file>', 'configuration file of a gateway on this machine (default: tollgate.yaml)')
+    .option(
+      '--gateway <url>',
+      'base URL of the gateway (default: gateway.host and gateway.port of the configuration file)',
+    )
 
 /**
- * The base address of the gateway. Only where it listens is read of the configuration: the rest may need secrets that the seller's
- * terminal does not have.
+ * Base URL of the gateway. Only the section `gateway` is read from the configuration, because other sections may use secrets
+ * that the seller's terminal does not have.
  *
- * @throws {UsageError} for a configuration that was named and is not there, or whose `gateway` can't be read
+ * @throws {UsageError} if the given configuration does not exist, or its section `gateway` cannot be read
  */
 export function gatewayUrl({ config, gateway }: GatewayFlags, env: NodeJS.ProcessEnv = process.env): string {
   if (gateway !== undefined) return gateway
@@ -36,7 +43,7 @@ export function gatewayUrl({ config, gateway }: GatewayFlags, env: NodeJS.Proces
   }
   if (!URL.canParse(urlOf(at)))
     throw new UsageError(
-      `Expected gateway.host and gateway.port in ${file} to be an address, got ${at.host} and ${port}. Name the gateway with --gateway.`,
+      `Expected gateway.host and gateway.port in ${file} to be an address, got ${at.host} and ${port}. Set the gateway's address with --gateway.`,
     )
   return urlOf(at)
 }
@@ -48,7 +55,7 @@ function listenerIn(file: string): { readonly host?: unknown; readonly port?: un
     return parse(readFileSync(file, 'utf8'), { logLevel: 'error' })?.gateway ?? {}
   } catch (cause) {
     throw new UsageError(
-      `Can't read ${file}: ${(cause as Error).message.split('\n')[0]} See tollgate check, or name the gateway with --gateway.`,
+      `Can't read ${file}: ${(cause as Error).message.split('\n')[0]} Run tollgate check, or set the gateway's address with --gateway.`,
       { cause },
     )
   }

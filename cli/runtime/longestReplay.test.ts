@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { Generation } from '../../core/kernel/generation.ts'
-import { longestReplayMs } from './longestReplay.ts'
+import { longestReplayMs } from './startJobs.ts'
 
 const running = (...entries: readonly [name: string, options: unknown][]) =>
   ({

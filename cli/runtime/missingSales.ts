@@ -1,6 +1,5 @@
 import { resolveAssets } from '../../core/config/assets.ts'
-import { facilitatorChoice } from '../../core/config/facilitator.ts'
-import type { Config } from '../../core/config/types.ts'
+import { type Config, facilitatorChoice } from '../../core/config/schema.ts'
 import { formatAmount } from '../../core/domain/money.ts'
 import { chainNameOf, type NetworkId } from '../../core/domain/network.ts'
 import {
@@ -9,34 +8,33 @@ import {
   type PaymentRecord,
   paymentStates,
 } from '../../core/domain/payment.ts'
-import { bookedNumbers } from '../../core/payments/bookedNumbers.ts'
-import { transferScheme } from '../../core/payments/bookTransfer.ts'
+import { ledgerNonces } from '../../core/payments/ledgerNonces.ts'
+import { transferScheme } from '../../core/payments/transfers.ts'
 import type {
   MissingSettlement,
-  PastQuestion,
+  PastQuery,
   PastVerdict,
-  UnbookedNumbers,
+  UnaccountedNonces,
 } from '../../core/ports/chains/pastSettlements.ts'
 import { bad, type Finding, good, warning } from './findings.ts'
-import { openPastSettlements } from './open/openPastSettlements.ts'
 import type { Stack } from './open/openStack.ts'
 
-/** Newest payments that say who settled, and whom buyers paid. */
+/** Number of latest payments that are read. They show which accounts settled, and to which wallets buyers paid. */
 const NEWEST = 1_000
-/** Settlements of a facilitator by which its addresses are learnt. */
-const MOST_ALIKE = 100
+/** Maximum number of a facilitator's settlements from which its addresses are learned. */
+const MAX_ALIKE = 100
 
 export interface MissingSalesOptions {
-  /** How far back the chains are read. */
+  /** Number of days of the chains that are read. */
   readonly days: number
-  /** Payments of a network that are named one by one. */
+  /** Maximum number of payments per network that are listed. */
   readonly shown: number
   onProgress?(text: string): void
 }
 
 /**
- * From the chain to the books: what this installation's keys have settled and no payment of the database has. That is how
- * sales look that an older copy of the database has forgotten.
+ * Compares the chain with the ledger, and finds settlements of this installation's keys that the ledger lacks. A database that
+ * was restored from an older copy lacks the sales since that copy.
  */
 export async function missingSales(
   config: Config,
@@ -44,9 +42,8 @@ export async function missingSales(
   { days, shown, onProgress }: MissingSalesOptions,
 ): Promise<Finding[]> {
   const { store, ports } = stack
-  const past = openPastSettlements(config, ports)
   const sinceMs = ports.clock.now() - days * 86_400_000
-  const newest = await store.books.list({
+  const newest = await store.ledger.list({
     states: paymentStates.filter((state) => state !== 'claimed'),
     isNewestFirst: true,
     limit: NEWEST,
@@ -54,30 +51,37 @@ export async function missingSales(
   const findings: Finding[] = []
   for (const network of Object.keys(config.networks) as NetworkId[]) {
     const own = newest.filter((one) => one.network === network && one.scheme !== transferScheme)
-    const who = settledHere(config, stack.chains, network, own)
-    const verdict = await past.look(network, {
-      ...(await questionOf(config, stack, network, own)),
-      ...who,
+    const ownSettlers = settledHere(config, stack.chains, network, own)
+    const verdict = await stack.chains.pastSettlements.search(network, {
+      ...(await approvalOf(config, stack, network, own)),
+      ...ownSettlers,
       sinceMs,
       onProgress: (downToMs) =>
-        onProgress?.(`Looking for sales on ${network} that the books lack, down to ${timeOf(downToMs)}`),
+        onProgress?.(
+          `Looking for sales on ${network} that are missing from the ledger, back to ${timeOf(downToMs)}`,
+        ),
     })
-    findings.push(...findingsOf(config, network, verdict, { sinceMs, shown, isOurs: who.senders.length > 0 }))
+    findings.push(
+      ...findingsOf(config, network, verdict, { sinceMs, shown, isOurs: ownSettlers.senders.length > 0 }),
+    )
   }
   return findings
 }
 
-/** Whose transactions count: those of our keys, now and lately; where a facilitator settles, of whoever settled what is booked. */
+/**
+ * Senders whose transactions count as settlements of this installation. These are its current and recent keys. With a
+ * facilitator, they are all senders that settled a recorded payment.
+ */
 function settledHere(
   config: Config,
   chains: Stack['chains'],
   network: NetworkId,
   newest: readonly PaymentRecord[],
-): Pick<PastQuestion, 'senders' | 'sentAlike'> {
+): Pick<PastQuery, 'senders' | 'sentAlike'> {
   if (facilitatorChoice(config.networks[network]!.facilitator).kind === 'remote') {
     const charged = newest.filter(({ state }) => (chargedStates as readonly string[]).includes(state))
     const transactions = new Set(charged.flatMap(({ transaction }) => transaction ?? []))
-    return { senders: [], sentAlike: [...transactions].slice(0, MOST_ALIKE) }
+    return { senders: [], sentAlike: [...transactions].slice(0, MAX_ALIKE) }
   }
   const keys = chains.settler(network)?.keys ?? []
   const ids = [...keys.map(({ id }) => id), ...newest.flatMap(({ attempt }) => attempt?.settler ?? [])]
@@ -86,12 +90,12 @@ function settledHere(
   return { senders: [...new Set(addresses)], sentAlike: [] }
 }
 
-async function questionOf(
+async function approvalOf(
   { fees, ...config }: Config,
   { store }: Pick<Stack, 'store'>,
   network: NetworkId,
   newest: readonly PaymentRecord[],
-): Promise<Omit<PastQuestion, 'senders' | 'sentAlike' | 'sinceMs'>> {
+): Promise<Omit<PastQuery, 'senders' | 'sentAlike' | 'sinceMs'>> {
   const chain = chainNameOf(network)
   const payees = [
     ...(await store.stores.payoutWallets(chain)),
@@ -102,7 +106,7 @@ async function questionOf(
     assets: resolveAssets(config).flatMap((one) => (one.network === network ? one.address : [])),
     payees: [...new Set(payees)],
     async missingAmong(keys) {
-      const states = await store.books.statesOf(keys)
+      const states = await store.ledger.statesOf(keys)
       return new Set(
         keys.filter((key) => {
           const state = states.get(key)
@@ -114,20 +118,20 @@ async function questionOf(
       const sold = await store.purchases.soldIn(network, transactions)
       return transactions.filter((one) => !sold.has(one))
     },
-    async numbersOf(sender) {
-      return (await bookedNumbers(store.books, network, keyNameOf(network, sender))).numbers
+    async noncesOf(sender) {
+      return (await ledgerNonces(store.ledger, network, keyNameOf(network, sender))).nonces
     },
   }
 }
 
-/** What stands in the attempts that a key signs. */
+/** The name of a key in the ledger's attempts. */
 const keyNameOf = (network: NetworkId, address: string): string =>
   `${chainNameOf(network) === 'solana' ? 'svm' : 'evm'}:${network}:${address}`
 
 interface Shown {
   readonly sinceMs: number
   readonly shown: number
-  /** By keys of our own; otherwise by a facilitator, which settles for others as well. */
+  /** True if this installation's keys settled the payments. False if a facilitator did, which also settles for other shops. */
   readonly isOurs: boolean
 }
 
@@ -140,40 +144,40 @@ function findingsOf(
   { sinceMs, shown, isOurs }: Shown,
 ): Finding[] {
   if (verdict.status === 'not_configured')
-    return [warning(subject, `${network}: not looked for, because the configuration has no rpcUrls there`)]
+    return [warning(subject, `${network}: not checked, because the configuration has no rpcUrls for it`)]
   if (verdict.status === 'unavailable')
-    return [warning(subject, `${network}: could not be looked for: ${verdict.message}`)]
-  const { missing, seen, byOthers, fromMs, numbers, fault } = verdict
+    return [warning(subject, `${network}: could not be checked: ${verdict.message}`)]
+  const { missing, seen, byOthers, fromMs, nonces: numbers, fault } = verdict
   const span = `since ${timeOf(fromMs)}`
   const count = (n: number, what: string) => `${n} ${what}${n === 1 ? '' : 's'}`
   const found: Finding[] = []
   if (missing.length === 0)
     found.push(
-      good(subject, `${network}: none; ${count(seen, 'payment')} ${span} were held against the books`),
+      good(subject, `${network}: none; ${count(seen, 'payment')} ${span} were compared with the ledger`),
     )
   else {
-    const of = `${count(missing.length, 'payment')} of ${sumOf(config, network, missing)} in all, settled ${span},`
+    const of = `${count(missing.length, 'payment')} of ${sumOf(config, network, missing)} in total, settled ${span},`
     const what = isOurs
-      ? `${network}: ${of} are on chain by keys of this installation, and the books lack them. The database may be an older copy of itself. Their buyers have paid and their sellers have the money: see "Sales that the books lack" in docs/operations.md`
-      : `${network}: ${of} are on chain by the facilitator's keys, and the books lack them. If the database may be an older copy of itself, see "Sales that the books lack" in docs/operations.md; otherwise a seller has another shop with the same wallet and facilitator`
+      ? `${network}: ${of} were sent by this installation's keys but are missing from the ledger. The database may have been restored from an older copy. The buyers have paid and the sellers have the money: see docs/how-to/check-the-ledger.md#sales-missing-from-the-ledger`
+      : `${network}: ${of} were sent by the facilitator's keys but are missing from the ledger. If the database may have been restored from an older copy, see docs/how-to/check-the-ledger.md#sales-missing-from-the-ledger; otherwise a seller has another shop with the same wallet and facilitator`
     const say = isOurs ? bad : warning
     found.push(say(subject, what))
     for (const one of missing.slice(0, shown))
       found.push({ ...say(subject, wordsOf(config, network, one)), payment: paymentOf(network, one) })
     if (missing.length > shown)
-      found.push(say(subject, `${network}: and ${missing.length - shown} more; --json names every one`))
+      found.push(say(subject, `${network}: and ${missing.length - shown} more; --json lists all of them`))
   }
-  // By themselves they are no sign of anything: a wallet may be paid by other shops.
+  // A payment that another account sent proves nothing alone, because another shop may use the same wallet.
   if (byOthers > 0 && missing.length + numbers.length > 0)
     found.push(
       warning(
         subject,
-        `${network}: ${byOthers} more payments by authorization to sellers' wallets were sent by somebody else and are not in the books either: another shop's, or sales that an observer has settled`,
+        `${network}: ${byOthers} more payments by authorization to sellers' wallets were sent by other accounts and are missing from the ledger too: another shop's, or sales that an observer has settled`,
       ),
     )
   for (const one of numbers) found.push(...ofNumbers(network, one))
   if (fault !== undefined) {
-    const back = fromMs > sinceMs ? `read back to ${timeOf(fromMs)} only: ` : 'not read whole: '
+    const back = fromMs > sinceMs ? `read only back to ${timeOf(fromMs)}: ` : 'not read completely: '
     found.push(warning(subject, `${network}: ${back}${fault}`))
   }
   return found
@@ -181,27 +185,27 @@ function findingsOf(
 
 function ofNumbers(
   network: NetworkId,
-  { sender, lastBooked, next, foreign, unread }: UnbookedNumbers,
+  { sender, lastInLedger, next, foreign, unread }: UnaccountedNonces,
 ): Finding[] {
   const found: Finding[] = []
   if (foreign > 0)
     found.push(
       warning(
         subject,
-        `${network}: ${foreign} transactions of the settling key ${sender} settle nothing and are none of this installation's: somebody else signs with it`,
+        `${network}: ${foreign} transactions of the settling key ${sender} settle nothing and do not come from this installation, so another program signs with the key`,
       ),
     )
   if (unread > 0)
     found.push(
       warning(
         subject,
-        `${network}: the settling key ${sender} has sent ${next} transactions, the last in the books is number ${lastBooked}, and ${unread} of those after it are not accounted for: sales to wallets that the database does not know, numbers that were used for nothing, or somebody else who signs with it. The node does not say which; a block explorer does`,
+        `${network}: the settling key ${sender} has sent ${next} transactions, the last nonce in the ledger is ${lastInLedger}, and ${unread} of those after it are not accounted for: sales to wallets that are not in the database, nonces that were used for nothing, or another program that signs with the key. The node cannot tell which; a block explorer can`,
       ),
     )
   return found
 }
 
-/** Of each token. */
+/** One amount per token. */
 function sumOf(config: Config, network: NetworkId, missing: readonly MissingSettlement[]): string {
   const byAsset = Map.groupBy(missing, ({ asset }) => asset)
   return [...byAsset]
@@ -230,9 +234,13 @@ const paymentOf = (
   network: NetworkId,
   { transaction, asset, payer, payTo, amountAtomic }: MissingSettlement,
 ): NonNullable<Finding['payment']> => ({
-  ...{ network, transaction, asset, payer, payTo },
+  network,
+  transaction,
+  asset,
+  payer,
+  payTo,
   amountAtomic: amountAtomic.toString(),
 })
 
-/** To the minute, in UTC. */
+/** A time to the minute, in UTC. */
 const timeOf = (ms: number): string => `${new Date(ms).toISOString().slice(0, 16).replace('T', ' ')} UTC`

@@ -5,7 +5,7 @@ import { createPluginLoader } from '../../core/kernel/pluginLoader.ts'
 import type { AnyGatewayPlugin } from '../../core/plugin/gateway.ts'
 import { builtInPlugins } from '../../plugins/builtIn.ts'
 
-/** Reads a configuration file with the built-in plugins at hand, and those that it names itself. */
+/** Reads a configuration file with the built-in plugins and the plugins that the file names. */
 export function readConfig(
   file: string,
   env: Readonly<Record<string, string | undefined>>,
@@ -13,7 +13,7 @@ export function readConfig(
   return loadConfig(file, { env, plugins: pluginSource(dirname(resolve(file))) })
 }
 
-/** {@link readConfig} for a text that was read from there before. */
+/** Does the same as {@link readConfig}, for a text that was already read from the file. */
 export function readConfigAgain(
   { file, text }: { readonly file: string; readonly text: string },
   env: Readonly<Record<string, string | undefined>>,
@@ -21,7 +21,10 @@ export function readConfigAgain(
   return parseConfig(text, { file, env, plugins: pluginSource(dirname(resolve(file))) })
 }
 
-/** The built-in plugins, which also run where a configuration names none, and what lies beside the configuration. */
+/**
+ * The built-in plugins and the plugins in the configuration's folder. The built-in plugins run even if the configuration names
+ * no plugin.
+ */
 export function pluginSource(baseDir: string): PluginSource<AnyGatewayPlugin> {
   const names = builtInPlugins.map((p) => p.name)
   return { ...createPluginLoader(builtInPlugins, baseDir), names, defaults: names }

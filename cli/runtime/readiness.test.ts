@@ -9,7 +9,10 @@ t.test('a reason names its network once, whether its settler has named it or not
   const chains = { missing: [], settlers: [{ network, diagnose }] }
   const store = { health: async () => [], leases: { holderOf: async () => undefined } }
   const readiness = createReadiness({
-    ...{ store: store as never, chains: chains as never, starts: noneWaits, isSettledElsewhere: false },
+    store: store as never,
+    chains: chains as never,
+    starts: noneWaits,
+    isSettledElsewhere: false,
   })
   t.strictSame((await readiness())[1]!.problems, [
     `${network}: gas costs too much.`,
@@ -29,7 +32,7 @@ t.test('who has one key of several settles, whatever the list is called', async 
     return (await createReadiness(parts)())[1]!.problems
   }
   for (const held of ['evm:a', 'evm:b', 'evm:a+b']) t.strictSame(await problemsWith(`settle:${held}`), [])
-  t.match(await problemsWith('settle:evm:c'), [/no process has its settling key/])
+  t.match(await problemsWith('settle:evm:c'), [/no process has the settling key/])
 })
 
 t.test('a settler that could not start yet is no part that is ready, whatever its nodes say', async (t) => {
@@ -37,8 +40,10 @@ t.test('a settler that could not start yet is no part that is ready, whatever it
   const chains = { missing: [], settlers: [{ network, diagnose: async () => [] }] }
   const waiting = new Set([network] as const)
   const readiness = createReadiness({
-    ...{ store: { health: async () => [] } as never, chains: chains as never },
-    ...{ starts: { waiting }, isSettledElsewhere: false },
+    store: { health: async () => [] } as never,
+    chains: chains as never,
+    starts: { waiting },
+    isSettledElsewhere: false,
   })
   t.match((await readiness())[1]!.problems, [/^solana:\S+: .* paid calls are refused/])
   waiting.delete(network)
@@ -50,23 +55,26 @@ t.test(
   async (t) => {
     const network = 'eip155:84532'
     let refusal: { message: string } | undefined
-    let asked = 0
+    let requestCount = 0
     const diagnose = async () => {
-      asked++
+      requestCount++
       return []
     }
     const chains = { missing: [], settlers: [{ network, diagnose, refusesAll: () => refusal }] }
     const store = { health: async () => [], leases: { holderOf: async () => undefined } }
     const readiness = createReadiness({
-      ...{ store: store as never, chains: chains as never, starts: noneWaits, isSettledElsewhere: false },
+      store: store as never,
+      chains: chains as never,
+      starts: noneWaits,
+      isSettledElsewhere: false,
     })
     t.strictSame((await readiness())[1]!.problems, [])
     refusal = { message: 'Another installation signs with the key.' }
     t.strictSame((await readiness())[1]!.problems, [
-      `${network}: every payment is refused now: Another installation signs with the key.`,
+      `${network}: every payment is refused now. Another installation signs with the key.`,
     ])
     refusal = undefined
     t.strictSame((await readiness())[1]!.problems, [], 'and ready again with the first that is not')
-    t.equal(asked, 1, 'the chain was not asked for it')
+    t.equal(requestCount, 1, 'the chain was not asked for it')
   },
 )

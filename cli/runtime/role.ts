@@ -1,6 +1,6 @@
-/** What a process of an installation does by itself; others do the rest, on the same store. */
+/** The parts that a process can run. Other processes run the rest, on the same database. */
 export const roles = ['gateway', 'admin', 'jobs'] as const
 export type Role = (typeof roles)[number]
 
-/** Whether a process does a part. @param only what it was started for; absent: everything */
+/** Whether a process runs a part. @param only the only part that it was started for. By default everything */
 export const does = (part: Role, only: Role | undefined): boolean => only === undefined || only === part

@@ -1,28 +1,29 @@
-import type { Look } from '../../admin-api/deps.ts'
+import type { LastReading } from '../../admin-api/deps.ts'
 import type { NetworkId } from '../../core/domain/network.ts'
-import { leaseNameOf } from '../../core/payments/keyLease.ts'
+import { runningJobs } from '../../core/jobs/job.ts'
+import { leaseNameOf } from '../../core/payments/leases.ts'
 import type { KeyTrouble, OwnKey, SettlingKey } from '../../core/ports/chains/settler.ts'
 import type { Counters } from '../../core/ports/counters.ts'
 import type { Metrics, MetricsSource } from '../../core/ports/metrics.ts'
 import type { Leases } from '../../core/ports/store/leases.ts'
-import type { Backlog, Oversight } from '../../core/ports/store/oversight.ts'
+import type { Backlog, OperatorView } from '../../core/ports/store/operatorView.ts'
 import { version } from '../version.ts'
-import { keptLook } from './keptLook.ts'
+import { cachedRead } from './cachedRead.ts'
 import type { OpenChains } from './open/openChains.ts'
 import type { PartOfReadiness } from './readiness.ts'
 
-export interface StandingParts {
+export interface StandingDeps {
   readonly readiness: () => Promise<readonly PartOfReadiness[]>
   readonly chains: Pick<OpenChains, 'settlers'>
   readonly counters: Pick<Counters, 'isShared'>
   readonly leases: Pick<Leases, 'holderOf'>
-  readonly oversight: Pick<Oversight, 'backlog'>
+  readonly operatorView: Pick<OperatorView, 'backlog'>
 }
 
 /**
- * How a settling key stands, as this process sees it. `unreachable`: no node says. `out_of_gas`: it can't pay for one settlement more.
- * `unleased`: no process may sign with it. `elsewhere`: another process of this installation does. `unknown`: the store can't say.
- * The others are those of {@link KeyTrouble}.
+ * The states of a settling key (the key that signs settlements), as this process sees it. `unreachable`: no node responds.
+ * `out_of_gas`: it cannot pay for one more settlement. `unleased`: no process may sign with it. `elsewhere`: another process of
+ * this installation signs with it. `unknown`: the database does not respond. The other states are those of {@link KeyTrouble}.
  */
 const keyStates = [
   'ready',
@@ -37,19 +38,19 @@ const keyStates = [
 ] as const satisfies readonly (KeyTrouble | string)[]
 type KeyState = (typeof keyStates)[number]
 
-/** Asked at once by Prometheus and by people: the store is asked for who has a key no more often than this, in ms. */
+/**
+ * Minimum time between two database reads of lease holders, in ms. Prometheus and people may request the metrics at the same
+ * time.
+ */
 const HOLDER_AGE_MS = 1_000
-/** The database is counted no more often than this, however many scrape. */
+/** Minimum time between two counts of the backlog in the database, in ms. It is the same for any number of scrapers. */
 const BACKLOG_AGE_MS = 10_000
 
 /**
- * Puts behind what the plugins say how the service itself stands: the parts of `/readyz`, Redis, and each settling key. Nothing of it
- * is looked at while nobody reads, and nobody who is away keeps the reader waiting. Without the plugin there is none of it either.
+ * Appends the gateway's own state to the plugins' metrics: the parts of `/readyz`, Redis, and each settling key. Nothing is
+ * read between scrapes. A part that is down delays no scrape. Without the metrics plugin, nothing is appended.
  */
-export function withStanding(
-  metrics: Pick<Metrics, 'source'>,
-  parts: StandingParts,
-): Pick<Metrics, 'source'> {
+export function withStanding(metrics: Pick<Metrics, 'source'>, parts: StandingDeps): Pick<Metrics, 'source'> {
   const standing = createStandingText(parts)
   return {
     get source(): MetricsSource | undefined {
@@ -67,7 +68,7 @@ export function withStanding(
 interface KeySeen {
   readonly labels: { readonly network: NetworkId; readonly key: string }
   readonly state: KeyState
-  /** As it was last found. */
+  /** The last state that was read. */
   readonly found: SettlingKey | undefined
 }
 
@@ -76,23 +77,26 @@ function createStandingText({
   chains,
   counters,
   leases,
-  oversight,
-}: StandingParts): () => Promise<string> {
-  const backlog = keptLook(() => oversight.backlog(), Date.now, { ageMs: BACKLOG_AGE_MS, patienceMs: 1_000 })
-  const looks = new WeakMap<OwnKey, () => Promise<Look<SettlingKey>>>()
-  const holders = new WeakMap<OwnKey, ReturnType<typeof lookForHolder>>()
+  operatorView,
+}: StandingDeps): () => Promise<string> {
+  const backlog = cachedRead(() => operatorView.backlog(), Date.now, {
+    ageMs: BACKLOG_AGE_MS,
+    patienceMs: 1_000,
+  })
+  const readings = new WeakMap<OwnKey, () => Promise<LastReading<SettlingKey>>>()
+  const holders = new WeakMap<OwnKey, ReturnType<typeof findHolder>>()
 
-  const lookForHolder = (key: OwnKey) =>
-    keptLook(() => leases.holderOf(leaseNameOf(key.id)), Date.now, {
+  const findHolder = (key: OwnKey) =>
+    cachedRead(() => leases.holderOf(leaseNameOf(key.id)), Date.now, {
       ageMs: HOLDER_AGE_MS,
       patienceMs: 1_000,
     })
 
-  async function stateOf(key: OwnKey, isExclusive: boolean, { value, fault }: Look<SettlingKey>) {
+  async function stateOf(key: OwnKey, isExclusive: boolean, { value, fault }: LastReading<SettlingKey>) {
     if (fault !== undefined || value === undefined) return 'unreachable'
     if (value.paymentsLeft < 1n) return 'out_of_gas'
     if (isExclusive) {
-      const holder = await kept(holders, key, lookForHolder)()
+      const holder = await memoized(holders, key, findHolder)()
       if (holder.fault !== undefined) return 'unknown'
       if (holder.value === undefined) return 'unleased'
       if (holder.value.process?.isThis === false) return 'elsewhere'
@@ -101,12 +105,12 @@ function createStandingText({
   }
 
   async function seen(network: NetworkId, isExclusive: boolean, key: OwnKey): Promise<KeySeen> {
-    const look = await kept(looks, key, () => keptLook(() => key.look()))()
+    const reading = await memoized(readings, key, () => cachedRead(() => key.readState()))()
     const address = key.id.slice(key.id.lastIndexOf(':') + 1)
     return {
       labels: { network, key: address },
-      state: await stateOf(key, isExclusive, look),
-      found: look.value,
+      state: await stateOf(key, isExclusive, reading),
+      found: reading.value,
     }
   }
 
@@ -123,14 +127,15 @@ function createStandingText({
     ])
     const found = keys.flatMap(({ labels, found }) => (found === undefined ? [] : [{ labels, found }]))
     return [
-      gauge('tollgate_build_info', 'The version that runs: always 1.', [
+      gauge('tollgate_build_info', 'The running version. The value is always 1.', [
         [{ version: version(), node: process.version }, 1],
       ]),
-      // What was counted before the database went away says nothing about now.
+      // After a failed read, the last counts are out of date, so they are left out.
       ...(waiting.fault === undefined ? backlogGauges(waiting.value!) : []),
+      jobsGauge(),
       gauge(
         'tollgate_ready',
-        'Whether a part of /readyz can work; it answers 200 while all of them are 1.',
+        '1 if a part of the gateway works, else 0. /readyz responds with 200 only while all parts are 1.',
         ready.map(({ part, network, problems }) => [
           { part, network: network ?? '' },
           Number(problems.length === 0),
@@ -138,19 +143,19 @@ function createStandingText({
       ),
       gauge(
         'tollgate_redis_up',
-        'Whether Redis counts; at 0 each process counts by itself, and calls go on.',
+        '1 if the processes share their counters in Redis. At 0, each process counts rate limits separately, and calls continue.',
         isShared === undefined ? [] : [[{}, Number(isShared)]],
       ),
       gauge(
         'tollgate_settling_key_state',
-        'How a settling key stands, as this process sees it: 1 for the one state that it is in.',
+        'State of a settling key, as seen by this process. The value is 1 for the current state and 0 for the other states.',
         keys.flatMap(({ labels, state }) =>
           keyStates.map((name): Sample => [{ ...labels, state: name }, Number(name === state)]),
         ),
       ),
       gauge(
         'tollgate_settling_key_balance_coins',
-        "What a settling key's account has, in coins of its network (ETH, SOL), as it was last found.",
+        "Last known balance of a settling key's account, in the network's native coin (ETH, SOL).",
         found.map(({ labels, found }) => [
           labels,
           Number(found.balance) / (labels.network.startsWith('solana:') ? 1e9 : 1e18),
@@ -158,36 +163,51 @@ function createStandingText({
       ),
       gauge(
         'tollgate_settling_key_payments_left',
-        'How many more settlements the gas of a settling key pays for, at what each may have to cost now.',
+        'Number of settlements that the balance of a settling key covers at the current maximum cost.',
         found.map(({ labels, found }) => [labels, Number(found.paymentsLeft)]),
       ),
       gauge(
         'tollgate_settling_key_in_flight',
-        'Transactions (EVM) or payments (Solana) that this process has sent with a settling key, and that are not known to be on chain.',
+        'Number of transactions (EVM) or payments (Solana) that this process has sent with a settling key and that are not yet confirmed on chain.',
         found.map(({ labels, found }) => [labels, found.inFlight]),
       ),
     ].join('')
   }
 }
 
+/**
+ * The time of each job's last success, in seconds since 1970. If several jobs have the same name, the oldest success counts. A
+ * job that has never succeeded has the time of its start.
+ */
+function jobsGauge(): string {
+  const seconds = new Map<string, number>()
+  for (const { name, startedAtMs, lastSuccessAtMs = startedAtMs } of runningJobs)
+    seconds.set(name, Math.min(seconds.get(name) ?? Number.POSITIVE_INFINITY, lastSuccessAtMs / 1_000))
+  return gauge(
+    'tollgate_job_last_success_timestamp_seconds',
+    'Time of the last successful run of a background job, in seconds since 1970. If no run has succeeded, the start of the job.',
+    [...seconds].map(([name, at]): Sample => [{ name }, at]),
+  )
+}
+
 const backlogGauges = ({ open, refundsDue, webhooksWaiting, linksSuspended }: Backlog): string[] => [
   gauge(
     'tollgate_payments_open',
-    'Payments of the installation that are not over, by state.',
+    'Number of open payments of the installation, by state.',
     Object.entries(open).map(([state, total]): Sample => [{ state }, total]),
   ),
-  gauge('tollgate_refunds_due', 'Payments of the installation that were charged and have to be paid back.', [
+  gauge('tollgate_refunds_due', 'Number of payments of the installation for which a seller owes a refund.', [
     [{}, refundsDue],
   ]),
   gauge(
     'tollgate_webhook_deliveries_waiting',
-    'Webhook deliveries of the installation that wait for a try.',
+    'Number of webhook deliveries of the installation that wait for their next attempt.',
     [[{}, webhooksWaiting]],
   ),
-  gauge('tollgate_links_suspended', 'Links of the installation that are suspended.', [[{}, linksSuspended]]),
+  gauge('tollgate_links_suspended', 'Number of suspended links of the installation.', [[{}, linksSuspended]]),
 ]
 
-function kept<T>(all: WeakMap<OwnKey, T>, key: OwnKey, make: (key: OwnKey) => T): T {
+function memoized<T>(all: WeakMap<OwnKey, T>, key: OwnKey, make: (key: OwnKey) => T): T {
   let one = all.get(key)
   if (one === undefined) all.set(key, (one = make(key)))
   return one
@@ -195,7 +215,10 @@ function kept<T>(all: WeakMap<OwnKey, T>, key: OwnKey, make: (key: OwnKey) => T)
 
 type Sample = readonly [labels: Readonly<Record<string, string>>, value: number]
 
-/** One family in Prometheus's text format; nothing where there are no samples. Labels are networks, addresses and words of ours. */
+/**
+ * One metric in the Prometheus text format. Empty without samples. Label values are networks, addresses and fixed words, so
+ * they need no escaping.
+ */
 function gauge(name: string, help: string, samples: readonly Sample[]): string {
   if (samples.length === 0) return ''
   const lines = samples.map(([labels, value]) => {

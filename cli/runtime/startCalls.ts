@@ -1,28 +1,28 @@
 import type { LoadedConfig } from '../../core/config/loadConfig.ts'
 import type { AnyGatewayPlugin } from '../../core/plugin/gateway.ts'
-import { type CallPlane, createCallPlane } from '../../gateway/callPlane.ts'
+import { CallPlane } from '../../gateway/callPlane.ts'
 import { createReloader, generationOf } from './createReloader.ts'
-import { openLate } from './open/openLate.ts'
+import { openLate } from './open/openChains.ts'
 import type { Stack } from './open/openStack.ts'
 
-/** Links' programs without a listener: for calls of tools, and for what plugins do in the background. */
+/** Pipelines of links in a process without a public listener. Tool calls and the background jobs of plugins use them. */
 export interface Calls {
   readonly linkCalls: CallPlane['linkCalls']
   readonly calls: CallPlane
-  /** As of the data plane. */
+  /** See {@link import('./startDataPlane.ts').DataPlane.reload}. */
   reload(next: Pick<LoadedConfig<AnyGatewayPlugin>, 'plugins'>): Promise<void>
   close(): Promise<void>
 }
 
-/** @param onLate before links are compiled again, because a network can be settled on by now */
+/** @param onLate called when a network can now be settled on, before the links are compiled again */
 export async function startCalls(
   { config, plugins }: Pick<LoadedConfig<AnyGatewayPlugin>, 'config' | 'plugins'>,
   { ports, chains }: Stack,
   onLate: () => void = () => undefined,
 ): Promise<Calls> {
-  const calls = createCallPlane(await generationOf(plugins, ports), ports, config.gateway)
+  const calls = new CallPlane(await generationOf(plugins, ports), ports, config.gateway)
   const reloader = createReloader(calls, ports, plugins)
-  const late = openLate(chains, () => {
+  const late = openLate(chains, ports.log, () => {
     onLate()
     return reloader.again()
   })
@@ -31,7 +31,7 @@ export async function startCalls(
     calls,
     reload: (next) => reloader.to(next.plugins),
     async close() {
-      late.stop()
+      void late.stop()
       await calls.close()
     },
   }

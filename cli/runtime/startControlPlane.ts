@@ -1,65 +1,68 @@
-import { createWalletProofs } from '../../adapters/chains/wallets/createWalletProofs.ts'
-import type { AdminApiDeps, Look, OperatorDeps } from '../../admin-api/deps.ts'
-import type { Feature } from '../../admin-api/feature.ts'
+import type {
+  AdminApiDeps,
+  Feature,
+  LastReading,
+  OperatorDeps,
+  SettlingReport,
+} from '../../admin-api/deps.ts'
 import { features, ownFeatures } from '../../admin-api/features.ts'
 import { type AdminApi, createAdminApi } from '../../admin-api/server.ts'
 import { redact } from '../../core/config/redact.ts'
-import { configSchema } from '../../core/config/schema.ts'
-import type { Config } from '../../core/config/types.ts'
+import { type Config, configSchema } from '../../core/config/schema.ts'
 import { canonicalAddress } from '../../core/domain/address.ts'
 import type { Payout } from '../../core/domain/link.ts'
-import type { NetworkId } from '../../core/domain/network.ts'
 import { TollgateError } from '../../core/errors/error.ts'
 import type { Generation } from '../../core/kernel/generation.ts'
-import { linkProgramOf, programEntriesOf } from '../../core/kernel/linkProgram.ts'
-import { createTransfers } from '../../core/payments/bookTransfer.ts'
-import { payoutFaults, priceFaults } from '../../core/payments/payoutFaults.ts'
+import { linkPipelineOf, pipelineEntriesOf } from '../../core/kernel/linkPipeline.ts'
+import { offersOf, openTerms, payoutFaults, priceFaults } from '../../core/offers/offers.ts'
+import { leaseNameOf } from '../../core/payments/leases.ts'
+import { createTransfers } from '../../core/payments/transfers.ts'
 import type { ProcessCalls } from '../../core/ports/callCounts.ts'
-import type { Settler } from '../../core/ports/chains/settler.ts'
+import type { OwnKey, Settler, SettlingKey } from '../../core/ports/chains/settler.ts'
 import type { LinkCalls } from '../../core/ports/linkCalls.ts'
 import type { Log } from '../../core/ports/log.ts'
 import type { Metrics } from '../../core/ports/metrics.ts'
-import { offersOf, openTerms } from '../../core/x402/offers.ts'
 import { options as x402Options } from '../../plugins/x402/options.ts'
-import { giveBackHeap } from './heap/giveBackHeap.ts'
-import { keptLook } from './keptLook.ts'
-import { longestReplayMs } from './longestReplay.ts'
-import { openPayers } from './open/openPayers.ts'
+import { cachedRead } from './cachedRead.ts'
+import { urlOf } from './gatewayUrl.ts'
+import { releaseHeap } from './heap/releaseHeap.ts'
 import type { Stack } from './open/openStack.ts'
 import { createReadiness } from './readiness.ts'
 import { does, type Role } from './role.ts'
-import { createSettlingReports } from './settlingReports.ts'
 import { withStanding } from './standingMetrics.ts'
-import { startJobs } from './startJobs.ts'
-import { urlOf } from './urlOf.ts'
+import { longestReplayMs, startJobs } from './startJobs.ts'
 
-/** The admin API and the background work: one of each in an installation. */
+/** The admin API and the background jobs. An installation has one of each. */
 export interface ControlPlane {
   readonly adminUrl: string
-  /** Of the listener for metrics and probes; undefined where none is configured. */
+  /** URL of the listener for metrics and probes. Undefined if none is configured. */
   readonly monitoringUrl: string | undefined
-  /** `/readyz` answers 503 from now on; everything else goes on. */
+  /** From now on, `/readyz` responds with 503. Everything else continues. */
   announceStop(): void
   close(): Promise<void>
 }
 
-/** What the control plane has of the data plane. */
+/** The functions of the data plane that the control plane uses. */
 export interface FromDataPlane {
-  /** What `/metrics` shows. */
+  /** Source of `/metrics`. */
   readonly metrics: Pick<Metrics, 'source'>
-  /** What tools call links through. */
+  /** Runs calls of sellers' links for the MCP tools. */
   readonly linkCalls: LinkCalls
-  /** What became of the calls of each process, asked now. Answers soon, whoever stands still. */
+  /** Reads the number of calls of each process. Responds within a second even if a process hangs. */
   callCounts(): Promise<readonly ProcessCalls[]>
-  /** Whose programs links run; undefined while the gateway starts. */
+  /** The current plugins with the pipelines that they compiled. Undefined while the gateway starts. */
   readonly generation: Generation | undefined
+  /**
+   * Whether this process serves its share of calls. In a process with a public listener, this is whether the listener accepts
+   * connections.
+   */
+  readonly isListening: boolean
 }
 
 /**
- * Starts the admin API, and the background work. A process that was started for something else has a listener all the same,
- * for the operator's tools.
- *
- * @param only what this process does; absent: everything
+ * Starts the admin API and the background jobs. A process that runs only another part still has the admin listener, for the
+ * operator's tools.
+ * @param only the part that this process runs. By default everything
  */
 export async function startControlPlane(
   config: Config,
@@ -79,11 +82,11 @@ export async function startControlPlane(
       chains,
       counters: ports.counters,
       leases: store.leases,
-      oversight: store.oversight,
+      operatorView: store.operatorView,
     }),
     linkCalls: data.linkCalls,
     stores: store.stores,
-    pictures: store.pictures,
+    images: store.images,
     keys: store.keys,
     nonces: store.nonces,
     browserSessions: store.browserSessions,
@@ -91,27 +94,34 @@ export async function startControlPlane(
     discovery: store.discovery,
     webhooks: store.webhooks,
     fees: store.fees,
+    notes: stack.notes,
     sessions: store.sessions,
-    refundProofs: stack.refundProofs,
-    transferProofs: stack.transferProofs,
+    refundProofs: chains.refundProofs,
+    transferProofs: chains.transferProofs,
     transfers: createTransfers({
-      ...{ books: store.books, sessions: store.sessions, chains, notes: stack.notes, lease: stack.lease },
-      ...{ clock: ports.clock, log: ports.log },
+      ledger: store.ledger,
+      sessions: store.sessions,
+      chains,
+      notes: stack.notes,
+      lease: stack.lease,
+      clock: ports.clock,
+      log: ports.log,
     }),
-    payers: openPayers(config, ports),
-    walletProofs: createWalletProofs(signInChain(config)),
+    payers: chains.payers,
+    walletProofs: ports.walletProofs,
     publicUrl: config.publicUrl,
     serviceName: config.serviceName,
     assets: chains.assets,
     feesPayTo: feesPayTo(config),
-    payoutFaults: async (payout, price) => [
-      ...(price === undefined ? [] : priceFaults(chains, payout, price)),
+    payoutFaults: async (payout, sold) => [
+      ...(sold === undefined ? [] : priceFaults(chains, { ...sold, payout })),
       ...(await payoutFaults(chains, payout)),
     ],
     termsOf: (link) => openTerms(link, chains, maxTimeoutSeconds),
     offersOf: (sold) => offersOf(sold, chains, maxTimeoutSeconds),
     async ready() {
-      if (isStopping) throw new TollgateError('NOT_READY', 'The gateway is stopping; call another one.')
+      if (isStopping) throw new TollgateError('NOT_READY', 'The gateway is stopping. Call another gateway.')
+      if (!data.isListening) throw new TollgateError('NOT_READY', 'The gateway is starting. Call again.')
       return problems()
     },
     ...(config.operator.token !== undefined && {
@@ -128,7 +138,7 @@ export async function startControlPlane(
     },
   }
   const admin = await createAdminApi(deps, featuresOf(only))
-  giveBackHeap()
+  releaseHeap()
   try {
     const adminUrl = urlOf(await admin.listen(config.admin))
     const monitoringUrl = await listenForMonitoring(admin, config, ports.log)
@@ -147,7 +157,7 @@ export async function startControlPlane(
       },
     }
   } catch (error) {
-    // It listens already and has begun its jobs, which would keep the process up without a database.
+    // The listener and the jobs are already running. They would keep the process alive after the database is closed.
     await admin.close()
     throw error
   }
@@ -173,30 +183,19 @@ function featuresOf(only: Role | undefined): readonly Feature[] {
   ]
 }
 
-/** How long the 402 lets a payment be valid, which is an option of its plugin. */
+/** How long a payment may be valid according to the 402, from the x402 plugin's option. */
 function paymentWindow({ plugins }: Config): number {
   const given = plugins.find(({ use }) => use === 'x402')?.with?.['maxTimeoutSeconds']
   return typeof given === 'number' ? given : x402Options.properties.maxTimeoutSeconds.default
 }
 
-/** The operator's wallets, each in the one spelling of its chain. */
+/** The operator's fee wallets, normalized per chain. */
 const feesPayTo = ({ fees: { payTo } }: Config): Payout => ({
   base: canonicalAddress('eip155', payTo.base) ?? null,
   solana: canonicalAddress('solana', payTo.solana) ?? null,
 })
 
-/** The EVM chain that wallets sign in on: Base, or the first EVM network of a gateway that is not on Base. */
-function signInChain({ networks }: Config): { evmChainId?: number; evmRpcUrls?: readonly string[] } {
-  const id =
-    'eip155:8453' in networks ? 'eip155:8453' : Object.keys(networks).find((n) => n.startsWith('eip155:'))
-  if (id === undefined) return {}
-  return {
-    evmChainId: Number(id.slice('eip155:'.length)),
-    evmRpcUrls: networks[id as NetworkId]?.rpcUrls ?? [],
-  }
-}
-
-/** What the operator's page shows, for whoever has the token. No dead node keeps it waiting. */
+/** The data of the operator's page, which needs the operator token. A node that does not respond does not delay it. */
 function operatorOf(
   config: Config,
   token: string,
@@ -205,36 +204,98 @@ function operatorOf(
   problems: () => Promise<readonly string[]>,
 ): OperatorDeps {
   const { store, chains } = stack
-  const looks = new WeakMap<Settler, () => Promise<Look<string[]>>>()
+  const readings = new WeakMap<Settler, () => Promise<LastReading<string[]>>>()
   const diagnose = async (settler: Settler): Promise<string[]> => {
-    let look = looks.get(settler)
-    if (look === undefined) looks.set(settler, (look = keptLook(() => settler.diagnose())))
-    const { value = [], fault } = await look()
-    return fault === undefined ? value : [`${settler.network}: the nodes can not be asked now. ${fault}`]
+    let reading = readings.get(settler)
+    if (reading === undefined) readings.set(settler, (reading = cachedRead(() => settler.diagnose())))
+    const { value = [], fault } = await reading()
+    return fault === undefined ? value : [`${settler.network}: the nodes cannot be reached. ${fault}`]
   }
   return {
-    ...{ token, books: store.books, config: redact(config, configSchema) as object },
-    oversight: store.oversight,
+    token,
+    ledger: store.ledger,
+    config: redact(config, configSchema) as object,
+    operatorView: store.operatorView,
     settling: createSettlingReports(stack),
     callCounts: () => data.callCounts(),
-    programOf(link) {
+    pipelineOf(link) {
       const { generation } = data
       if (generation === undefined)
-        throw new TollgateError('NOT_READY', 'The gateway is starting; ask again.')
-      return { ...linkProgramOf(generation, link), entries: programEntriesOf(generation, link) }
+        throw new TollgateError('NOT_READY', 'The gateway is starting. Try again.')
+      return { ...linkPipelineOf(generation, link), entries: pipelineEntriesOf(generation, link) }
     },
     problems,
     async networks() {
       const open = await Promise.all(
         chains.settlers.map(async (settler) => ({
-          ...{ network: settler.network, isOpen: true },
+          network: settler.network,
+          isOpen: true,
           problems: await diagnose(settler),
         })),
       )
       const missing = chains.missing.map((network) => ({
-        ...{ network, isOpen: false, problems: ['Its facilitator does not answer.'] },
+        network,
+        isOpen: false,
+        problems: ['The facilitator does not respond.'],
       }))
       return [...open, ...missing]
     },
   }
+}
+
+const DAY_MS = 86_400_000
+/** Number of days of gas costs in the report. The database stores no more. */
+const GAS_DAYS = 7
+
+/**
+ * The state of each network's settler and of its keys. Reads of the nodes are cached, so a node that does not respond hardly
+ * delays a request.
+ */
+function createSettlingReports({
+  store,
+  chains,
+  ports: { clock },
+}: Pick<Stack, 'store' | 'chains' | 'ports'>): () => Promise<readonly SettlingReport[]> {
+  const readings = new WeakMap<OwnKey, () => Promise<LastReading<SettlingKey>>>()
+
+  function readingOf(key: OwnKey): Promise<LastReading<SettlingKey>> {
+    let reading = readings.get(key)
+    if (reading === undefined) {
+      const made = cachedRead(
+        () => key.readState(),
+        () => clock.now(),
+      )
+      readings.set(key, (reading = made))
+    }
+    return reading()
+  }
+
+  async function reportOf(
+    { network, isExclusive }: Settler,
+    id: string,
+    key?: OwnKey,
+  ): Promise<SettlingReport> {
+    const today = Math.floor(clock.now() / DAY_MS)
+    const [found, open, days, holder] = await Promise.all([
+      key === undefined ? null : readingOf(key),
+      store.ledger.openAttempts(id),
+      store.operatorView.gasByDay(network, today - GAS_DAYS + 1),
+      isExclusive ? store.leases.holderOf(leaseNameOf(id)) : undefined,
+    ])
+    const gas = {
+      today: days.filter(({ day }) => day >= today).reduce((sum, { spent }) => sum + spent, 0n),
+      week: days.reduce((sum, { spent }) => sum + spent, 0n),
+    }
+    const lease = isExclusive ? (holder ?? 'free') : 'any'
+    return { network, settler: id, key: found, openAttempts: open.length, gas, lease }
+  }
+
+  return () =>
+    Promise.all(
+      chains.settlers.flatMap((settler) =>
+        settler.keys === undefined
+          ? reportOf(settler, settler.id)
+          : settler.keys.map((key) => reportOf(settler, key.id, key)),
+      ),
+    )
 }

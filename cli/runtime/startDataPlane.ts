@@ -1,51 +1,55 @@
 import type { LoadedConfig } from '../../core/config/loadConfig.ts'
 import { TollgateError } from '../../core/errors/error.ts'
-import { errorReply } from '../../core/http/errorReply.ts'
+import { errorReply } from '../../core/http/replies.ts'
 import type { AnyGatewayPlugin } from '../../core/plugin/gateway.ts'
 import type { LinkCalls } from '../../core/ports/linkCalls.ts'
 import type { Log } from '../../core/ports/log.ts'
-import { createHandOver, type HandOver } from '../../gateway/handOver.ts'
-import { send } from '../../gateway/httpDoor.ts'
-import { createGateway, type Gateway } from '../../gateway/server.ts'
+import { AdminForwarder, type Forwarder } from '../../gateway/adminForwarder.ts'
+import { send } from '../../gateway/httpTransport.ts'
+import { Gateway } from '../../gateway/server.ts'
 import { createReloader, generationOf } from './createReloader.ts'
-import { openLate } from './open/openLate.ts'
+import { urlOf } from './gatewayUrl.ts'
+import { openLate } from './open/openChains.ts'
 import type { Stack } from './open/openStack.ts'
-import { urlOf } from './urlOf.ts'
 
-/** What a data plane is made of: a configuration's own settings, and the plugins of this or of a later reading. */
+/**
+ * The inputs of a data plane, which are the settings that it was started with, and the plugins of this configuration or of a
+ * later reload.
+ */
 type Loaded = Pick<LoadedConfig<AnyGatewayPlugin>, 'config' | 'plugins'>
 
-/** The public listener with its plugins: one per process. */
+/** The public listener with its plugins. A process has one. */
 export interface DataPlane {
   readonly gatewayUrl: string
-  /** Calls that come by other ways, through the same programs. */
+  /** Sends calls that do not come through the listener through the same pipelines. */
   readonly linkCalls: LinkCalls
   readonly calls: Gateway['calls']
   /**
-   * Runs the plugins of a newly read configuration from the next call on; calls under way end with the old ones. What
-   * fails leaves the old ones running. Reloads that meet are made one after the other.
+   * Runs the plugins of a newly read configuration from the next call on. Calls in progress finish with the
+   * old plugins. If the reload fails, the old plugins keep running. Concurrent reloads run one after the
+   * other.
    */
   reload(next: Pick<Loaded, 'plugins'>): Promise<void>
-  /** Offers networks that can be settled on by now. */
+  /** Offers networks on which settlement has become possible. */
   openMissing(): Promise<void>
   close(): Promise<void>
 }
 
-/** What is asked about the process itself. */
 const aboutItself = /^\/(healthz|readyz)(\?|$)/
 
-/** The probes have a port of their own: the public one does not know them. */
-const withoutProbes = (handOver: HandOver, log: Log): HandOver => ({
-  ...handOver,
+/** The probes have a port of their own, so the public port responds to them with 404. */
+const withoutProbes = (forwarder: Forwarder, log: Log): Forwarder => ({
   web(req, res, clientIp, requestId) {
-    if (!aboutItself.test(req.url!)) return handOver.web(req, res, clientIp, requestId)
+    if (!aboutItself.test(req.url!)) return forwarder.web(req, res, clientIp, requestId)
     send(res, errorReply(new TollgateError('NOT_FOUND'), log, requestId).reply, null, requestId)
   },
+  upgrade: (...args) => forwarder.upgrade(...args),
+  close: () => forwarder.close(),
 })
 
 /**
- * @param adminUrl where everything is handed to that is no link
- * @param ownUrl where it is answered whether this process lives and can work; absent: where the rest is
+ * @param adminUrl receives every request that is not a call of a link
+ * @param ownUrl receives the liveness and readiness probes; `adminUrl` by default
  */
 export async function startDataPlane(
   { config, plugins }: Loaded,
@@ -54,23 +58,24 @@ export async function startDataPlane(
   ownUrl = adminUrl,
 ): Promise<DataPlane> {
   const targetOf = (url: string) => (aboutItself.test(url) ? ownUrl : adminUrl)
-  const proxied = createHandOver(targetOf, config.gateway.requestTimeoutMs, ports.log)
-  const handOver = config.monitoring.port === undefined ? proxied : withoutProbes(proxied, ports.log)
+  const proxied = new AdminForwarder(targetOf, config.gateway.requestTimeoutMs, ports.log)
+  const forwarder = config.monitoring.port === undefined ? proxied : withoutProbes(proxied, ports.log)
   const first = await generationOf(plugins, ports)
-  const gateway = createGateway(first, { ...ports, handOver }, config.gateway)
+  const gateway = new Gateway(first, { ...ports, forwarder }, config.gateway)
   const { address: host, port } = await gateway.listen(config.gateway.port, config.gateway.host)
   const reloader = createReloader(gateway, ports, plugins)
-  // A link's offers are made when it is compiled: a network that opens later needs new programs.
-  const late = openLate(chains, reloader.again)
+  // A link's offers are created when its pipeline is compiled. When a network opens later, the pipelines are therefore compiled
+  // again.
+  const late = openLate(chains, ports.log, reloader.again)
 
   return {
     gatewayUrl: urlOf({ host, port }),
     linkCalls: gateway.linkCalls,
     calls: gateway.calls,
     reload: (next) => reloader.to(next.plugins),
-    openMissing: late.now,
+    openMissing: () => late.runNow(),
     async close() {
-      late.stop()
+      void late.stop()
       await gateway.close()
     },
   }

@@ -1,15 +1,14 @@
 import t from 'tap'
 import { generatePrivateKey, privateKeyToAddress } from 'viem/accounts'
-import { startSettler, usdc } from '../../adapters/chains/evm/settler.fixture.ts'
-import { createMemory } from '../../adapters/memory/store/memory.ts'
-import { openMemory } from '../../adapters/memory/store/openMemory.ts'
-import { leaseNameOf } from '../../core/payments/keyLease.ts'
+import { leaseNameOf } from '../../core/payments/leases.ts'
 import * as rules from '../../core/payments/rules.ts'
 import type { Settler } from '../../core/ports/chains/settler.ts'
 import { systemClock as clock } from '../../core/ports/clock.ts'
 import { silentLog as log } from '../../core/ports/log.ts'
 import type { Lease, Leases } from '../../core/ports/store/leases.ts'
+import { startSettler, usdc } from '../../test/helpers/chains/evm/settler.ts'
 import { until } from '../../test/helpers/rawHttp.ts'
+import { openTestStore } from '../../test/helpers/store/testStore.ts'
 import type { Stack } from './open/openStack.ts'
 import { startJobs } from './startJobs.ts'
 
@@ -17,8 +16,8 @@ t.test(
   'the account number of a payment that another process has found expired is used up by the one that signs',
   async (t) => {
     const { chain, settler: dead, another, pay, terms } = await startSettler(t)
-    const store = openMemory({ memory: createMemory(clock), clock })
-    const { books } = store
+    const store = openTestStore({ clock, storeClock: clock })
+    const { ledger } = store
     const process = async (name: string, settler: Settler, leases: Leases) => {
       const lease = { current: (await leases.take(`process:${name}`, 60_000))! }
       const jobs = await startJobs(
@@ -28,7 +27,7 @@ t.test(
             purchases: store.purchases,
             clock,
           },
-          store: { books, leases },
+          store: { ledger, leases },
           chains: { assets: [usdc], settlers: [settler], settler: () => settler },
           notes: { tokenHash: () => 'hash' },
           lease,
@@ -43,17 +42,24 @@ t.test(
     const { payment, identity } = await pay({ validBefore: String(Math.floor(Date.now() / 1_000) + 12) })
     const purchaseId = '0190b2a4-0000-7000-8000-000000000001'
     const lease: Lease = { id: 99, name: 'process:dead' }
-    const claimed = await books.claim({
-      ...{ ...identity, scheme: 'exact', lease: lease.id, purchaseId, payload: JSON.stringify(payment) },
-      ...{ linkId: 'link', sessionId: null, storeId: 'store', requestHash: 'h' },
+    const claimed = await ledger.claim({
+      ...identity,
+      scheme: 'exact',
+      lease: lease.id,
+      purchaseId,
+      payload: JSON.stringify(payment),
+      linkId: 'link',
+      sessionId: null,
+      storeId: 'store',
+      requestHash: 'h',
     })
     if (!claimed.won) throw new Error('the key is taken')
     const held = { row: claimed.row, purchaseId, lease: lease.id }
     await dead.settle(payment, terms, identity, async (attempt) => {
-      await books.apply(rules.begin(held, attempt, null))
+      await ledger.apply(rules.begin(held, attempt, null))
       return false
     })
-    const [attempt] = await books.openAttempts(dead.id)
+    const [attempt] = await ledger.openAttempts(dead.id)
     const { settler: id, sequence } = attempt!
     await dead.close()
     const account = id.split(':').at(-1)!
@@ -69,7 +75,7 @@ t.test(
     await process('signs', signs, neverRecovers)
     await chain.advanceTime(50)
     await process('recovers', another(), recovers)
-    await until(async () => (await books.find(identity.key))?.state === 'failed_final')
+    await until(async () => (await ledger.find(identity.key))?.state === 'failed_final')
     await until(async () => (await usedUp()) === Number(sequence) + 1, 'its number to be used up')
     const next = await pay()
     t.match(await signs.settle(next.payment, terms, next.identity, async () => true), { status: 'settled' })
@@ -80,7 +86,7 @@ t.test(
   'keys are leased one by one: whoever shares one with another list has the rest of its own',
   async (t) => {
     const { another } = await startSettler(t)
-    const store = openMemory({ memory: createMemory(clock), clock })
+    const store = openTestStore({ clock, storeClock: clock })
     const [one, two, three] = [generatePrivateKey(), generatePrivateKey(), generatePrivateKey()]
     const start = async (name: string, privateKeys: readonly string[]) => {
       const settler = another({ privateKeys, needsStart: true })
@@ -102,7 +108,7 @@ t.test(
       )
       t.teardown(() => jobs.stop())
       const words = async () =>
-        (await settler.diagnose()).filter((text) => /another process has it/.test(text))
+        (await settler.diagnose()).filter((text) => /another process has the key/.test(text))
       return { jobs, settler, words }
     }
     const first = await start('first', [one, two])
@@ -113,7 +119,7 @@ t.test(
       (await store.leases.holderOf(leaseNameOf(settler.keys![i]!.id)))?.id
     const [ofOne, ofTwo] = [await holderOf(first.settler, 0), await holderOf(first.settler, 1)]
     t.ok(ofOne !== undefined && ofTwo !== undefined && ofOne !== ofTwo, 'each key has a lease of its own')
-    // Of the same list, whoever is second has none of the keys: budgets are counted in one place.
+    // A second process with the same list holds none of the keys: budgets are counted in one place.
     const third = await start('third', [two, one])
     t.equal(third.settler.id, first.settler.id)
     t.equal(await holderOf(first.settler, 0), ofOne)

@@ -1,55 +1,73 @@
-import { transferScheme } from '../../core/payments/bookTransfer.ts'
+import type { Job } from '../../core/jobs/job.ts'
+import type { Generation } from '../../core/kernel/generation.ts'
 import { createRecovery, type RecoveryOptions, type RecoveryParts } from '../../core/payments/recovery.ts'
-import { createTransferWatch, type Looks } from '../../core/payments/transferWatch.ts'
+import { transferScheme } from '../../core/payments/transfers.ts'
+import { createTransferWatch, type SettlerQueries } from '../../core/payments/transferWatch.ts'
 import type { Log } from '../../core/ports/log.ts'
-import { createKeyHolder } from './keys/keyHolder.ts'
+import { options } from '../../plugins/replay-guard/options.ts'
 import type { Stack } from './open/openStack.ts'
+import { createLeaseHolder } from './settling/leaseHolder.ts'
 
-export interface Jobs {
-  stop(): Promise<void>
+const { maximum, default: usual } = options.properties.replayWindowMs
+
+/**
+ * The longest time in which a repeated call of any link gets a response that was already delivered, in ms since the payment's
+ * claim. Delivered responses must be kept that long.
+ *
+ * @param generation the running configuration. Default: the maximum of all configurations
+ */
+export function longestReplayMs(generation: Pick<Generation, 'plugins'> | undefined): number {
+  if (generation === undefined) return maximum
+  const windows = generation.plugins.flatMap(({ plugin, options: given }) => {
+    const ms = (given as { readonly replayWindowMs?: unknown } | undefined)?.replayWindowMs
+    return plugin.name === 'replay-guard' && typeof ms === 'number' ? [ms] : []
+  })
+  return windows.length === 0 ? usual : Math.max(...windows)
 }
 
 /**
- * Starts what one process does for all: taking settling keys that only one may have, and the recovery of open payments.
- *
- * @param keepDeliveredMs how long a repeated call gets an answer that was delivered, see {@link RecoveryOptions}
+ * Starts the background jobs that a single process runs for all. It takes the settling keys that only one process may
+ * hold, and recovers open payments.
+ * @param keepDeliveredMs how long a repeated call gets a delivered response, see {@link RecoveryOptions}
  */
 export async function startJobs(
-  { ports, store, chains, notes, lease, keys, transferProofs, refundProofs }: Stack,
+  { ports, store, chains, notes, lease, keys }: Stack,
   log: Log,
   keepDeliveredMs: RecoveryOptions['keepDeliveredMs'],
-): Promise<Jobs> {
+): Promise<Pick<Job, 'stop'>> {
   const { payments, purchases, clock } = ports
-  const stopped = new AbortController()
   const recovery = createRecovery(
     {
-      ...{ books: store.books, leases: store.leases, sessions: store.sessions },
-      ...{ payments, purchases, refundProofs, notes, clock, log, lease },
-      chains: withTransfers(chains, createTransferWatch(transferProofs, clock)),
+      ledger: store.ledger,
+      leases: store.leases,
+      sessions: store.sessions,
+      payments,
+      purchases,
+      refundProofs: chains.refundProofs,
+      notes,
+      clock,
+      log,
+      lease,
+      chains: withTransfers(chains, createTransferWatch(chains.transferProofs, clock)),
     },
     { keepDeliveredMs },
   )
-  const keyHolders = chains.settlers
+  const leaseHolders = chains.settlers
     .filter((settler) => settler.isExclusive === true)
-    .map((settler) => createKeyHolder(settler, { books: store.books, leases: store.leases, keys, log }))
-  // Before the first call comes: a settler must know which account nonces are in use before it signs anything new.
-  await Promise.all(keyHolders.map((one) => one.begin()))
-  // Side by side: a chain that is away must not keep the payments of the others open.
-  const running = Promise.all([
-    recovery.run(stopped.signal),
-    ...keyHolders.map((one) => one.run(stopped.signal)),
-  ])
+    .map((settler) => createLeaseHolder(settler, { ledger: store.ledger, leases: store.leases, keys, log }))
+  // This is awaited before the first call, because a settler must know which nonces are in use before it signs.
+  await Promise.all(leaseHolders.map((one) => one.begin()))
+  const recovering = recovery.start()
 
   return {
     async stop() {
-      stopped.abort()
-      await running
+      await Promise.all([recovering, ...leaseHolders].map((one) => one.stop()))
     },
   }
 }
 
-/** Recovery asks about plain transfers as it asks settlers about theirs. */
-const withTransfers = (chains: Stack['chains'], watch: Looks): RecoveryParts['chains'] => ({
+/** Lets recovery check plain transfers by the same functions as payments of settlers. */
+const withTransfers = (chains: Stack['chains'], watch: SettlerQueries): RecoveryParts['chains'] => ({
   assets: chains.assets,
   get settlers() {
     return chains.settlers

@@ -3,25 +3,31 @@ import { TollgateError } from '../../core/errors/error.ts'
 import type { AnyGatewayPlugin } from '../../core/plugin/gateway.ts'
 import type { LinkCalls } from '../../core/ports/linkCalls.ts'
 import type { Log } from '../../core/ports/log.ts'
+import { urlOf } from './gatewayUrl.ts'
 import { openStack, type Stack } from './open/openStack.ts'
 import { does, type Role } from './role.ts'
 import { startCalls } from './startCalls.ts'
 import { startControlPlane } from './startControlPlane.ts'
 import { type DataPlane, startDataPlane } from './startDataPlane.ts'
-import { urlOf } from './urlOf.ts'
 
-/** The whole of Tollgate in one process. */
+/** All of Tollgate in one process. */
 export interface Tollgate {
-  /** Where buyers and sellers call, as it listens: `http://127.0.0.1:8080`. That of the admin API where another process does that. */
+  /**
+   * URL of the listener for buyers and sellers, such as `http://127.0.0.1:8080`. If another process serves them, this is the
+   * admin API's URL.
+   */
   readonly gatewayUrl: string
-  /** The admin API's own listener, for the operator: metrics and readiness are only there. */
+  /** URL of the admin API's own listener, for the operator. Only this listener has metrics and readiness. */
   readonly adminUrl: string
-  /** Of the listener for metrics and probes; undefined where none is configured. */
+  /** URL of the listener for metrics and probes. Undefined if none is configured. */
   readonly monitoringUrl: string | undefined
   readonly stack: Stack
-  /** Runs the plugins of a newly read configuration from the next call on. What fails leaves the old ones running. */
+  /**
+   * Runs the plugins of a newly read configuration from the next call on. If the reload fails, the old
+   * plugins keep running.
+   */
   reload(next: LoadedConfig<AnyGatewayPlugin>): Promise<void>
-  /** `/readyz` answers 503 from now on, so that load balancers send no new calls; everything else goes on. */
+  /** From now on, `/readyz` responds with 503, so that load balancers send no new calls. Everything else continues. */
   announceStop(): void
   /** Drains and stops everything. */
   close(): Promise<void>
@@ -30,11 +36,11 @@ export interface Tollgate {
 export interface StartOptions {
   readonly env: Readonly<Record<string, string | undefined>>
   readonly log: Log
-  /** Absent: everything. */
+  /** The part that this process runs. By default it runs everything. */
   readonly only?: Role | undefined
 }
 
-/** Starts the gateway, the admin API and the background work in this process, or only one of them. */
+/** Starts the gateway, the admin API and the background jobs in this process, or only one of them. */
 export async function startTollgate(
   loaded: LoadedConfig<AnyGatewayPlugin>,
   { env, log, only }: StartOptions,
@@ -47,10 +53,11 @@ export async function startTollgate(
   }
   try {
     let data: Pick<DataPlane, 'linkCalls' | 'calls'> | undefined
-    // Each needs the other: the public listener hands requests over, and tools call links.
+    // The data plane and the control plane need each other. The public listener forwards requests to the admin API, and tools
+    // call links.
     const linkCalls: LinkCalls = {
       async call(request) {
-        if (data === undefined) throw new TollgateError('NOT_READY', 'The gateway is starting; call again.')
+        if (data === undefined) throw new TollgateError('NOT_READY', 'The gateway is starting. Call again.')
         return data.linkCalls.call(request)
       },
     }
@@ -58,10 +65,14 @@ export async function startTollgate(
       config,
       stack,
       {
-        ...{ metrics: stack.ports.metrics, linkCalls },
+        metrics: stack.ports.metrics,
+        linkCalls,
         callCounts: async () => [{ process: 'gateway', calls: data?.calls.counts() }],
         get generation() {
           return data?.calls.generation
+        },
+        get isListening() {
+          return data !== undefined
         },
       },
       only,
@@ -82,8 +93,8 @@ export async function startTollgate(
         close,
       }
     }
-    const handedTo = does('admin', only) ? adminUrl : (config.admin.url ?? urlOf(config.admin))
-    const plane = await startDataPlane(loaded, stack, handedTo, adminUrl)
+    const adminTarget = does('admin', only) ? adminUrl : (config.admin.url ?? urlOf(config.admin))
+    const plane = await startDataPlane(loaded, stack, adminTarget, adminUrl)
     data = plane
     closers.push(plane.close)
     return {

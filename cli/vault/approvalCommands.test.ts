@@ -1,20 +1,19 @@
 import t from 'tap'
+import { type RunningVault, startVault } from '../../test/helpers/vault/startVault.ts'
+import { signBody } from '../../test/helpers/vault/transfers.ts'
 import type { ApprovalView } from '../../vault/approvals/approval.ts'
-import { type RunningVault, startVault } from '../../vault/testing/startVault.ts'
-import { signBody } from '../../vault/testing/transfers.ts'
 import { createOutput } from '../output/createOutput.ts'
-import { displayWidth } from '../output/displayWidth.ts'
-import { approvalCard } from './approvalCard.ts'
-import { approve, deny, listApprovals } from './approvalCommands.ts'
+import { displayWidth } from '../output/table.ts'
+import { approvalCard, approve, deny, listApprovals } from './approvalCommands.ts'
 import { openOwnerClient } from './ownerClient.ts'
 import { listActivity } from './stateCommands.ts'
 
 const noWait = { prefer: 'wait=0' }
 
-/** A command as a person or a script would run it; what it says lands in `text`. */
-async function sitting(vault: RunningVault, isTTY: boolean, answers: string[] = [], columns = 80) {
-  const said: string[] = []
-  const stream = { isTTY, columns, write: (text: string) => said.push(text) }
+/** A command as an owner or a script would run it; its output lands in `text`. */
+async function sitting(vault: RunningVault, isTTY: boolean, responses: string[] = [], columns = 80) {
+  const lines: string[] = []
+  const stream = { isTTY, columns, write: (text: string) => lines.push(text) }
   const output = createOutput({ stdout: stream, stderr: stream, env: { NO_COLOR: '1' } })
   const client = await openOwnerClient({
     home: vault.home,
@@ -24,13 +23,13 @@ async function sitting(vault: RunningVault, isTTY: boolean, answers: string[] = 
   const terminal = {
     columns,
     ask: async (question: string) => {
-      said.push(`${question}\n`)
-      return answers.shift() ?? ''
+      lines.push(`${question}\n`)
+      return responses.shift() ?? ''
     },
   }
   return {
-    text: () => said.join(''),
-    left: answers,
+    text: () => lines.join(''),
+    left: responses,
     approve: (id: string, flags = {}) => approve(client, output, isTTY ? terminal : undefined, id, flags),
     deny: (id: string) => deny(client, output, id),
     list: () => listApprovals(client, output, false),
@@ -42,19 +41,19 @@ async function start(t: Parameters<typeof startVault>[0]) {
   const vault = await startVault(t)
   const agent = await vault.agent('asker', ['wallet.base', 'ask:write:identity.*'])
   const asked = async (path: string, body: object): Promise<ApprovalView> => {
-    const { body: answer } = await agent.call('POST', `/v1/vault/${path}`, body, noWait)
-    return vault.api.approvals.get(answer.approval_id, vault.owner)
+    const { body: response } = await agent.call('POST', `/v1/vault/${path}`, body, noWait)
+    return vault.api.approvals.get(response.approval_id, vault.owner)
   }
   const message = (text: string) => asked('sign-message', { chain: 'base', agent_name: 'x', message: text })
   const status = ({ id }: ApprovalView) => vault.api.approvals.get(id, vault.owner).status
-  return { vault, asked, message, status }
+  return { vault, pendingApproval: asked, message, status }
 }
 
 t.test('a person sees the whole card before the question, and only yes approves', async (t) => {
   const { vault, message, status } = await start(t)
   const card = await message(`${'line\n'.repeat(500)}the last line`)
-  for (const answer of ['', 'n', 'no', 'yep', 'n y']) {
-    const person = await sitting(vault, true, [answer])
+  for (const response of ['', 'n', 'no', 'yep', 'n y']) {
+    const person = await sitting(vault, true, [response])
     await t.rejects(person.approve(card.id), { message: 'Nothing was approved.' })
     t.equal(status(card), 'pending')
     const text = person.text()
@@ -83,8 +82,8 @@ t.test('a script approves what it names by its hash, and nothing else', async (t
 })
 
 t.test('the second word is typed, or given; anything else approves nothing', async (t) => {
-  const { vault, asked, status } = await start(t)
-  const card = await asked('write', { scope: 'identity.name', value: '\u0007'.repeat(20_000) })
+  const { vault, pendingApproval, status } = await start(t)
+  const card = await pendingApproval('write', { scope: 'identity.name', value: '\u0007'.repeat(20_000) })
   t.equal(card.second_word, 'unread')
   const script = await sitting(vault, false)
   const hash = card.decision_hash
@@ -93,7 +92,7 @@ t.test('the second word is typed, or given; anything else approves nothing', asy
   for (const typed of ['y', '', 'blind']) {
     const person = await sitting(vault, true, [typed])
     await t.rejects(person.approve(card.id), { message: 'Nothing was approved.' })
-    t.match(person.text(), /NOT ALL OF THEM SHOWN[\s\S]*type unread: /)
+    t.match(person.text(), /NOT SHOWN IN FULL[\s\S]*type unread: /)
   }
   t.equal(status(card), 'pending')
   const person = await sitting(vault, true, ['unread'])
@@ -134,8 +133,8 @@ t.test('what decides stands last, below however long a text, and a gap in a text
     const end = lines.slice(lines.findLastIndex((line) => line.startsWith('  │ ')) + 1)
     t.equal(end[0], 'asker asks to sign a message.')
     for (const words of [
-      /goes on after 1,000/,
-      /look like\s+others/,
+      /continues after 1,000/,
+      /only look Latin/,
       /Sign a text of [\d,]+ characters in [\d,]+ lines/,
       /Chain: base/,
     ])

@@ -1,10 +1,11 @@
 import { createInterface } from 'node:readline/promises'
 import type { Command } from 'commander'
-import { shortHash } from '../../core/plugin/shortHash.ts'
-import type { ApprovalView } from '../../vault/approvals/approval.ts'
+import { shortHash } from '../../core/plugin/vault.ts'
+import { visibleText } from '../../core/text/visibleText.ts'
+import type { ApprovalView, PartView } from '../../vault/approvals/approval.ts'
 import type { Output } from '../output/createOutput.ts'
 import { UsageError } from '../output/exitCodes.ts'
-import { approvalCard } from './approvalCard.ts'
+import { wrap } from '../output/table.ts'
 import { asOwner, type CommonFlags, withCommonFlags } from './flags.ts'
 import type { OwnerClient } from './ownerClient.ts'
 
@@ -13,19 +14,19 @@ interface ApproveFlags {
   readonly word?: string
 }
 
-/** Where somebody sits who can read a card and answer; the process's own terminal, or a test's. */
+/** The terminal on which the owner reads an approval's card and decides. A test can replace the process's terminal. */
 export interface OwnersTerminal {
   readonly columns: number
-  /** What is typed to a question, without spaces around it; empty when it was left. */
+  /** The owner's trimmed input. Empty if the prompt was canceled. */
   ask(question: string): Promise<string>
 }
 
 /** `tollgate vault approvals`, `approve` and `deny`. */
 export function registerApprovals(vault: Command): void {
   withCommonFlags(vault.command('approvals'))
-    .description('Show what agents are waiting for; with an id, that one whole.')
-    .argument('[id]', 'one approval')
-    .option('--all', 'answered ones too')
+    .description('Show the open approvals. With an id, show this approval in full.')
+    .argument('[id]', 'id of an approval to show in full')
+    .option('--all', 'also show approvals that were decided')
     .action((id: string | undefined, flags: CommonFlags & { all?: boolean }) =>
       asOwner(flags, (client, output) =>
         id === undefined
@@ -35,28 +36,34 @@ export function registerApprovals(vault: Command): void {
     )
 
   withCommonFlags(vault.command('approve'))
-    .description('Show what an agent asked for, whole, and allow exactly that.')
-    .argument('<id>', 'the approval')
-    .option('--hash <hex>', 'allow it without asking, only with this decision hash; needed in scripts')
-    .option('--word <word>', 'the second word that the card wants where it is not understood or not whole')
+    .description('Show an approval in full, and approve exactly what was shown.')
+    .argument('<id>', 'id of the approval')
+    .option(
+      '--hash <hex>',
+      'approve without a prompt if the approval still has this decision hash; required in scripts',
+    )
+    .option(
+      '--word <word>',
+      'second word of the approval, required if the request could not be fully decoded or shown in full',
+    )
     .action((id: string, flags: CommonFlags & ApproveFlags) =>
       asOwner(flags, (client, output) => approve(client, output, terminalOf(output), id, flags)),
     )
 
   withCommonFlags(vault.command('deny'))
-    .description('Show what an agent asked for, and refuse it.')
-    .argument('<id>', 'the approval')
+    .description('Show an approval, and deny it.')
+    .argument('<id>', 'id of the approval')
     .action((id: string, flags: CommonFlags) => asOwner(flags, (client, output) => deny(client, output, id)))
 }
 
 const pathOf = (id: string): string => `/v1/vault/approvals/${encodeURIComponent(id)}`
 
-/** Lists what waits, or everything that the vault still knows. */
+/** Lists the open approvals, or all approvals that the vault still has. */
 export async function listApprovals(client: OwnerClient, output: Output, isAll: boolean): Promise<void> {
   const path = isAll ? '/v1/vault/approvals' : '/v1/vault/approvals?status=pending'
-  const answer = await client.call<{ approvals: ApprovalView[] }>('GET', path)
+  const response = await client.call<{ approvals: ApprovalView[] }>('GET', path)
   output.rows(
-    answer.approvals,
+    response.approvals,
     [
       { title: 'Id', value: ({ id }) => id, isWhole: true },
       { title: 'Status', value: ({ status }) => status },
@@ -64,7 +71,7 @@ export async function listApprovals(client: OwnerClient, output: Output, isAll: 
       { title: 'Decision', value: ({ decision_hash }) => shortHash(decision_hash), isWhole: true },
       { title: 'What', value: ({ effects }) => effects.join(' '), isWhole: true },
     ],
-    'Nobody is waiting.',
+    'No open approvals.',
   )
 }
 
@@ -74,10 +81,10 @@ async function showApproval(client: OwnerClient, output: Output, id: string): Pr
 }
 
 /**
- * Shows the card, then asks; without a terminal nothing but the hash that the card was read with counts.
+ * Shows the card, then prompts the owner. Without a terminal, the owner has to pass the hash of the card that they read.
  *
- * @param terminal undefined where nobody can read and answer
- * @throws {UsageError} when nothing was approved because nobody said so
+ * @param terminal undefined if there is no terminal
+ * @throws {UsageError} if the owner did not approve
  */
 export async function approve(
   client: OwnerClient,
@@ -88,20 +95,20 @@ export async function approve(
 ): Promise<void> {
   if (terminal === undefined && hash === undefined)
     throw new UsageError(
-      `Expected --hash with the decision_hash of the card that was read: tollgate vault approvals ${id} shows it. Nothing was approved.`,
+      `Expected --hash with the decision_hash of the card that you read: tollgate vault approvals ${id} shows it. Nothing was approved.`,
     )
   const shown = await client.call<ApprovalView>('GET', pathOf(id))
   if (terminal !== undefined) output.say(approvalCard(shown, terminal.columns))
   if (shown.status === 'pending' && hash !== undefined && hash !== shown.decision_hash)
     throw new UsageError(
-      `Expected --hash ${shown.decision_hash}, the decision hash of ${id}; got another one. Nothing was approved.`,
+      `Expected --hash ${shown.decision_hash}, the decision hash of ${id}, got another hash. Nothing was approved.`,
     )
-  // What is over is refused by the vault in its own words.
+  // An approval that is no longer pending needs no prompt, because the vault refuses it.
   const isOpen = shown.status === 'pending'
   const secondWord = isOpen && word === undefined ? await typedWord(shown, terminal) : word
   if (isOpen && hash === undefined && shown.second_word === null && terminal !== undefined) {
-    const answer = await terminal.ask('Approve exactly this? [y/N] ')
-    if (!/^y(?:es)?$/i.test(answer)) throw new UsageError('Nothing was approved.')
+    const response = await terminal.ask('Approve exactly this? [y/N] ')
+    if (!/^y(?:es)?$/i.test(response)) throw new UsageError('Nothing was approved.')
   }
   const approved = await client.call<ApprovalView>('POST', `${pathOf(id)}/approve`, {
     decision_hash: hash ?? shown.decision_hash,
@@ -110,7 +117,7 @@ export async function approve(
   output.result(approved, `Approved for ${approved.agent}.`)
 }
 
-/** The second word typed is the answer to the question whether to approve, too. */
+/** Prompts for the second word, which also confirms the approval. */
 async function typedWord(
   { second_word }: ApprovalView,
   terminal: OwnersTerminal | undefined,
@@ -118,27 +125,27 @@ async function typedWord(
   if (second_word === null) return undefined
   const why =
     second_word === 'blind'
-      ? 'Not everything that this does is understood.'
-      : 'Not everything that this signs, sends or stores is shown.'
+      ? 'The vault could not decode the whole request.'
+      : 'What the request signs, sends or stores is not shown in full.'
   if (terminal === undefined)
     throw new UsageError(`${why} Expected --word ${second_word} beside --hash. Nothing was approved.`)
-  const typed = await terminal.ask(`${why} To approve it all the same, type ${second_word}: `)
+  const typed = await terminal.ask(`${why} To approve anyway, type ${second_word}: `)
   if (typed !== second_word) throw new UsageError('Nothing was approved.')
   return typed
 }
 
-/** Shows the card and refuses what it asks for; nobody is asked, because nothing is given away. */
+/** Shows the card and denies the approval. There is no prompt, because denying gives nothing away. */
 export async function deny(client: OwnerClient, output: Output, id: string): Promise<void> {
   const shown = await client.call<ApprovalView>('GET', pathOf(id))
   output.say(approvalCard(shown, columns()))
   const denied = await client.call<ApprovalView>('POST', `${pathOf(id)}/deny`, {})
-  output.result(denied, `Denied to ${denied.agent}.`)
+  output.result(denied, `Denied for ${denied.agent}.`)
 }
 
-/** Some terminals say that they are 0 columns wide. */
+/** Terminal width. Some terminals report 0 columns. */
 const columns = (): number => process.stdout.columns || 80
 
-/** A person reads standard output and types into standard input, or there is nobody. */
+/** The terminal, if standard input and standard output are both terminals. Otherwise undefined. */
 function terminalOf({ isJson }: Output): OwnersTerminal | undefined {
   if (isJson || !process.stdin.isTTY) return undefined
   return {
@@ -158,5 +165,96 @@ function terminalOf({ isJson }: Output): OwnersTerminal | undefined {
         lines.close()
       }
     },
+  }
+}
+
+const titles: Readonly<Record<ApprovalView['kind'], string>> = {
+  transfer: 'sign a transfer',
+  allowance: 'let another account take money later',
+  payment: 'make a payment',
+  transaction: 'sign a transaction',
+  sign_in: 'sign in to a site',
+  message: 'sign a message',
+  typed_data: 'sign typed data',
+  read: 'read a stored value',
+  write: 'store a value',
+  delete: 'delete a stored value',
+  call: 'call an API',
+}
+
+/** The author of each part's text. */
+const authors: Readonly<Record<PartView['by'], string>> = {
+  agent: 'from the agent',
+  seller: 'from the offer that the agent sent',
+  vault: 'stored in the vault',
+}
+
+/** Eight or more empty lines, or forty or more spaces, in a row. The card shows their count instead. */
+const gap = /((?<=\n)(?: *\n){8,}| {40,})/
+
+const gapWords = (piece: string): string => {
+  const lines = piece.split('\n').length - 1
+  return lines === 0
+    ? `${piece.length.toLocaleString('en')} spaces`
+    : `${lines.toLocaleString('en')} empty lines`
+}
+
+/**
+ * An approval in full, as lines of at most `columns`. Only the card's own words begin a line. Every line of other text begins
+ * with a bar or an indent, so that it cannot look like a line of the card. The fields on which the decision depends come after
+ * the parts, because a terminal shows the end of a long text.
+ */
+export function approvalCard(view: ApprovalView, columns: number): string {
+  const width = Math.max(20, columns - 4)
+  const indented = (text: string) => wrap(visibleText(text), width).map((line) => `  ${line}`)
+  const list = (title: string, texts: readonly string[]) =>
+    texts.length === 0 ? [] : [title, ...texts.flatMap(wrapped)]
+  const wrapped = (text: string) => indented(text).map((line, i) => (i === 0 ? line : `  ${line}`))
+  const amount = view.currency === null ? view.amount : `${view.amount} ${view.currency}`
+  const facts = [
+    view.scope !== null && `Scope: ${view.scope}`,
+    view.chain !== null && `Chain: ${view.chain}`,
+    view.amount !== null &&
+      `${view.opaque ? 'Amount claimed by the agent, not verified' : 'Amount'}: ${amount}`,
+    view.recipient !== null && `${view.kind === 'allowance' ? 'Taken by' : 'To'}: ${view.recipient}`,
+    view.first_time === true && 'First time to this address.',
+    view.from !== null && `From: ${view.from}${view.nonce === null ? '' : `, nonce ${view.nonce}`}`,
+    view.asked_before !== null && `Asked before at ${view.asked_before.at}: ${view.asked_before.status}.`,
+    `Status: ${view.status}, until ${view.expires_at}`,
+  ].filter((line) => line !== false)
+  const head = `${visibleText(view.agent)} asks to ${titles[view.kind]}.`
+  return [
+    ...(view.parts.length === 0 ? [] : [head, ...view.parts.flatMap(partLines)]),
+    head,
+    ...facts.flatMap(wrapped),
+    ...(view.opaque ? ['NOT FULLY DECODED. The request may do anything with this account.'] : []),
+    ...list('What happens:', view.effects),
+    ...list('Warnings:', view.warnings),
+    ...list('Why you are asked:', view.reasons),
+    ...(view.purpose === null ? [] : ['Purpose, from the agent, unchecked:', ...textLines(view.purpose)]),
+    `Approval: ${view.id}`,
+    'Decision hash:',
+    `  ${view.decision_hash}`,
+  ].join('\n')
+
+  function partLines({ title, by, text, bytes, sha256, whole }: PartView): string[] {
+    const size = whole ? `${bytes} bytes` : `${bytes} bytes, NOT SHOWN IN FULL`
+    return [
+      `${visibleText(title)} (${authors[by]}; ${size}, SHA-256 ${sha256}):`,
+      ...text
+        .split(gap)
+        .flatMap((piece, i, { length }) =>
+          i % 2 === 1
+            ? [`  ┆ ${gapWords(piece)}`]
+            : textLines(i === length - 1 ? piece : piece.replace(/\n$/, '')),
+        ),
+    ]
+  }
+
+  function textLines(text: string): string[] {
+    return text
+      .split('\n')
+      .flatMap((line) => wrap(visibleText(line), width, 'anywhere'))
+      .map((line) => `  │ ${line}`)
   }
 }

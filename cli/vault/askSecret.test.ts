@@ -27,7 +27,7 @@ t.test('Ctrl-C and the end of input are no password', async (t) => {
     const { shown, ...io } = terminal()
     const asked = askSecret('Password: ', io)
     io.stdin.write(end)
-    await t.rejects(asked, { message: 'Stopped before a password was given.' })
+    await t.rejects(asked, { message: 'Canceled before a password was entered.' })
     t.equal(shown(), 'Password: \n')
   }
 })

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import t from 'tap'
-import { createVaultBox } from './testing/vaultProcess.ts'
+import { createVaultBox } from '../../test/helpers/cli/vault/vaultProcess.ts'
 
 const hotKey = `0x${'11'.repeat(32)}`
 const hotAddress = '0x19E7E376E7C213B7E7e7e46cc70A5dD086DAff2A'
@@ -29,7 +29,7 @@ t.test(
     t.equal(exported.status, 0, exported.stderr)
     t.equal(readFileSync(at('key'), 'utf8'), `${hotKey}\n`)
     t.equal(statSync(at('key')).mode & 0o777, 0o600)
-    t.match(exported.stderr, /needs no approval/)
+    t.match(exported.stderr, /controls the account without your approval/)
     t.notMatch(exported.stdout, hotKey.slice(2))
     const printed = await box.json(['keys', 'export', 'import:hot', '--to', '-', ...box.withPassword])
     t.equal(printed.private_key, hotKey)

@@ -1,8 +1,8 @@
 import t from 'tap'
-import { questionText } from '../../vault/plugins/telegram/questionText.ts'
-import { startVault } from '../../vault/testing/startVault.ts'
-import { payee, signBody, smallPayments } from '../../vault/testing/transfers.ts'
-import { approvalCard } from './approvalCard.ts'
+import { startVault } from '../../test/helpers/vault/startVault.ts'
+import { payee, signBody, smallPayments } from '../../test/helpers/vault/transfers.ts'
+import { approvalText } from '../../vault/plugins/telegram/approvalText.ts'
+import { approvalCard } from './approvalCommands.ts'
 
 const noWait = { prefer: 'wait=0' }
 
@@ -26,7 +26,10 @@ t.test(
       asked_before: { at: first.created_at, status: 'pending' },
     })
     t.equal((await ask(8)).id, second.id, 'the same bytes are the same question')
-    for (const text of [approvalCard(second, 120), questionText(vault.api.desk.get(second.id)!).text]) {
+    for (const text of [
+      approvalCard(second, 120),
+      approvalText(vault.api.approvalQueue.get(second.id)!).text,
+    ]) {
       t.match(text, /nonce 8/)
       t.match(text, /First time to this address/)
       t.match(text, /Asked before.*pending/)
@@ -43,8 +46,8 @@ t.test(
 t.test('the same request many times at once is one question', async (t) => {
   const vault = await startVault(t)
   const agent = await vault.agent('payer', ['wallet.base'])
-  const asked = await Promise.all(
+  const pendingApproval = await Promise.all(
     Array.from({ length: 20 }, () => agent.call('POST', '/v1/vault/sign', signBody('2', 1), noWait)),
   )
-  t.equal(new Set(asked.map(({ body }) => body.approval_id)).size, 1)
+  t.equal(new Set(pendingApproval.map(({ body }) => body.approval_id)).size, 1)
 })

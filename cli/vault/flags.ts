@@ -6,9 +6,9 @@ import type { Command } from 'commander'
 import { createOutput, type Output } from '../output/createOutput.ts'
 import { UsageError } from '../output/exitCodes.ts'
 import { type OwnerClient, type OwnerClientOptions, openOwnerClient } from './ownerClient.ts'
-import { readSecretFile } from './readSecretFile.ts'
+import { readSecretFile } from './secretFiles.ts'
 
-/** What every command of the vault takes. */
+/** Flags of every vault command. */
 export interface CommonFlags {
   readonly home?: string
   readonly socket?: string
@@ -18,15 +18,18 @@ export interface CommonFlags {
 
 export const withCommonFlags = (command: Command): Command =>
   command
-    .option('--home <dir>', "the vault's folder (default: $TOLLGATE_VAULT_HOME or ~/.tollgate/vault)")
-    .option('--socket <path>', "the owner's socket (default: owner.sock in that folder)")
-    .option('--password-file <file>', 'file with the password (- for standard input), instead of typing it')
-    .option('--json', 'print JSON')
+    .option('--home <dir>', 'folder of the vault (default: $TOLLGATE_VAULT_HOME or ~/.tollgate/vault)')
+    .option('--socket <path>', "socket of the vault's owner (default: owner.sock in the folder of the vault)")
+    .option(
+      '--password-file <file>',
+      'file with the password; - reads it from standard input (default: ask for the password)',
+    )
+    .option('--json', 'print JSON, even on a terminal')
 
 /**
- * Runs a command's work and tells whatever it throws.
+ * Runs a command's work and reports any error.
  *
- * @param stdout where results go; standard error where standard output belongs to somebody else
+ * @param stdout for results. It is standard error if a protocol uses standard output
  */
 export async function told(
   flags: CommonFlags,
@@ -46,7 +49,7 @@ export async function told(
   }
 }
 
-/** Runs a command's work with the owner's client: a running vault, or the folder itself. */
+/** Runs a command's work with the owner's client, which uses a running vault or the folder itself. */
 export const asOwner = (
   flags: CommonFlags,
   work: (client: OwnerClient, output: Output) => Promise<void>,
@@ -54,7 +57,7 @@ export const asOwner = (
 ): Promise<void> =>
   told(flags, (output) => withOwner(flags, output, work, () => folderPassword(flags, output)), stdout)
 
-/** The same for what has no meaning for a folder alone, such as locking. */
+/** Like {@link asOwner}, for commands that need a running vault, such as locking. */
 export const asOwnerOfRunning = (
   flags: CommonFlags,
   work: (client: OwnerClient, output: Output) => Promise<void>,
@@ -80,14 +83,14 @@ async function withOwner(
   }
 }
 
-/** The password of a folder that no vault runs for; undefined where nobody can type it. */
+/** Asks for the password of a folder without a running vault. Undefined without a terminal. */
 async function folderPassword(flags: CommonFlags, output: Output): Promise<string | undefined> {
   const given = passwordOf(flags, output)
   if (given !== undefined || !isTerminal()) return given
   return askSecret('No vault is running. Password to open its folder: ')
 }
 
-/** Somebody sees questions and can answer them. */
+/** Whether a user can read prompts and type answers. */
 const isTerminal = (): boolean => process.stdin.isTTY && process.stderr.isTTY
 
 export const passwordOf = (flags: CommonFlags, output: Output): string | undefined =>
@@ -96,11 +99,11 @@ export const passwordOf = (flags: CommonFlags, output: Output): string | undefin
     : readSecretFile(flags.passwordFile, (text) => output.warn(text))
 
 /**
- * The password of `--password-file`, or what is typed on the terminal when there is one.
+ * The password from `--password-file`, or typed on the terminal if there is one.
  *
- * @param kind a new one is typed twice
- * @param flag the one that names its file
- * @throws {UsageError} when there is none
+ * @param kind the user types a new password twice
+ * @param flag the flag that names the password's file
+ * @throws {UsageError} if there is no password
  */
 export async function neededPassword(
   flags: CommonFlags,
@@ -112,26 +115,26 @@ export async function neededPassword(
   if (given !== undefined) return given
   if (!isTerminal()) throw new UsageError(`Expected ${flag} FILE, or - for standard input.`)
   const typed = await askSecret(kind === 'new' ? 'New password: ' : 'Password: ')
-  if (kind === 'new' && (await askSecret('The same again: ')) !== typed)
+  if (kind === 'new' && (await askSecret('Repeat the new password: ')) !== typed)
     throw new UsageError('The two passwords differ. Nothing was done.')
   return typed
 }
 
-/** Longest path of a Unix socket that every system takes (sun_path). */
+/** Longest Unix socket path that every operating system accepts (sun_path), in bytes. */
 const LONGEST_SOCKET_PATH = 103
 
-/** The folder of the vault: what was said, `TOLLGATE_VAULT_HOME`, or `~/.tollgate/vault`. */
+/** The vault's folder, from the flag, from `TOLLGATE_VAULT_HOME`, or `~/.tollgate/vault`. */
 export const vaultHome = (
   given: string | undefined,
   env: Readonly<Record<string, string | undefined>>,
 ): string => resolve(given ?? env['TOLLGATE_VAULT_HOME'] ?? join(homedir(), '.tollgate', 'vault'))
 
-/** Where the owner's socket of a vault is. @throws {UsageError} when the path is too long for one */
+/** The path of a vault's owner socket. @throws {UsageError} if the path is too long for a socket */
 export function ownerSocket(home: string, given: string | undefined): string {
   const path = given === undefined ? join(home, 'owner.sock') : resolve(given)
   if (Buffer.byteLength(path) <= LONGEST_SOCKET_PATH) return path
   throw new UsageError(
-    `The path of the owner's socket is longer than ${LONGEST_SOCKET_PATH} bytes: ${path}. Name a shorter one with --socket.`,
+    `The path of the owner's socket is longer than ${LONGEST_SOCKET_PATH} bytes: ${path}. Choose a shorter path with --socket.`,
   )
 }
 
@@ -140,9 +143,9 @@ interface Terminal {
   readonly stderr: NodeJS.WritableStream
 }
 
-/** Asks for a line on the terminal and shows nothing of it. @throws {UsageError} when it was left by Ctrl-C or Ctrl-D */
+/** Reads a line from the terminal without echo. @throws {UsageError} if the user canceled with Ctrl-C or Ctrl-D */
 export function askSecret(question: string, { stdin, stderr }: Terminal = process): Promise<string> {
-  // The reader would repeat what is typed; it goes nowhere.
+  // Without an output, the line reader does not echo the text.
   const nowhere = new Writable({ write: (_chunk, _encoding, done) => done() })
   const lines = createInterface({ input: stdin, output: nowhere, terminal: true, historySize: 0 })
   stderr.write(question)
@@ -154,7 +157,7 @@ export function askSecret(question: string, { stdin, stderr }: Terminal = proces
     lines.once('SIGINT', () => lines.close())
     lines.once('close', () => {
       stderr.write('\n')
-      reject(new UsageError('Stopped before a password was given.'))
+      reject(new UsageError('Canceled before a password was entered.'))
     })
   })
 }

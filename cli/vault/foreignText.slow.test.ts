@@ -1,12 +1,12 @@
 import t from 'tap'
+import { foreignTexts, foreignWord } from '../../test/helpers/vault/foreignTexts.ts'
+import { decoded, memo, transferChecked } from '../../test/helpers/vault/plugins/chain-solana/solana.ts'
+import { startVault } from '../../test/helpers/vault/startVault.ts'
+import { signBody } from '../../test/helpers/vault/transfers.ts'
 import { pinnedAssets } from '../../vault/effects/assets.ts'
 import { plainWords } from '../../vault/effects/plainWords.ts'
-import { decoded, memo, transferChecked } from '../../vault/plugins/chain-solana/solana.fixture.ts'
-import { questionText } from '../../vault/plugins/telegram/questionText.ts'
-import { foreignTexts, foreignWord } from '../../vault/testing/foreignTexts.ts'
-import { startVault } from '../../vault/testing/startVault.ts'
-import { signBody } from '../../vault/testing/transfers.ts'
-import { approvalCard } from './approvalCard.ts'
+import { approvalText } from '../../vault/plugins/telegram/approvalText.ts'
+import { approvalCard } from './approvalCommands.ts'
 
 const noWait = { prefer: 'wait=0' }
 
@@ -33,10 +33,10 @@ const offer = (description: string, url: string) => ({
   ],
 })
 
-/** As it can stand in an address: paths that can be read in two ways are refused. */
+/** The text in the form that a URL allows: paths with two meanings are refused. */
 const inUrl = (text: string) => encodeURIComponent(text.slice(-80).replaceAll(/[^\w.!*'()-]/g, '-'))
 
-/** Every place in which a text of an agent's or a seller's comes into a question. */
+/** Every field through which a text of an agent or a seller reaches an approval. */
 const places: Readonly<Record<string, (text: string, i: number) => [path: string, body: object]>> = {
   purpose: (text, i) => ['sign', { ...signBody('2', i), purpose: text }],
   message: (text) => ['sign-message', { chain: 'base', message: text }],
@@ -76,7 +76,7 @@ t.test('no text of an agent or a seller stands in a sentence of the vault', asyn
     settings: { rules: [{ origin: 'https://api.shop.example', methods: ['POST'], paths: ['/**'] }] },
   })
   for (const [place, request] of Object.entries(places)) {
-    // An agent may ask 30 questions in an hour.
+    // An agent may have 30 requests per hour that were not approved.
     const half = foreignTexts.length / 2
     for (const [n, texts] of [foreignTexts.slice(0, half), foreignTexts.slice(half)].entries()) {
       const agent = await vault.agent(`${place.replaceAll(' ', '-')}-${n}`, [
@@ -86,16 +86,16 @@ t.test('no text of an agent or a seller stands in a sentence of the vault', asyn
       ])
       for (const [i, text] of texts.entries()) {
         const [path, body] = request(text, i)
-        const { status, body: asked } = await agent.call('POST', `/v1/vault/${path}`, body, noWait)
-        t.equal(status, 202, `${place}: ${JSON.stringify(asked)}`)
-        const view = vault.api.approvals.get(asked.approval_id, vault.owner)
+        const { status, body: pendingApproval } = await agent.call('POST', `/v1/vault/${path}`, body, noWait)
+        t.equal(status, 202, `${place}: ${JSON.stringify(pendingApproval)}`)
+        const view = vault.api.approvals.get(pendingApproval.approval_id, vault.owner)
         const { purpose, parts, ...own } = view
         t.notMatch(JSON.stringify(own), new RegExp(foreignWord), `${place} ${i}`)
         t.ok([purpose ?? '', ...parts.map((part) => part.text)].join().includes(foreignWord))
         t.notOk(parts.some(({ title }) => title.includes(foreignWord)))
 
         for (const columns of [40, 120]) assertBarred(t, approvalCard(view, columns), /^ {2}[│┆] /)
-        assertBarred(t, questionText(vault.api.desk.get(view.id)!).text, /^│ /)
+        assertBarred(t, approvalText(vault.api.approvalQueue.get(view.id)!).text, /^│ /)
         await vault.asOwner('POST', `/v1/vault/approvals/${view.id}/deny`, {})
       }
     }
@@ -104,7 +104,7 @@ t.test('no text of an agent or a seller stands in a sentence of the vault', asyn
   t.notMatch(JSON.stringify(events), new RegExp(foreignWord), 'nor in the log')
 })
 
-/** Each line of what a card shows of others is behind its bar, and only there. */
+/** Every line of foreign text on a card is behind its bar, and only there. */
 function assertBarred(t: Tap, card: string, bar: RegExp): void {
   const own = card.split('\n').filter((line) => !bar.test(line))
   t.notMatch(

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { parseTransaction } from 'viem'
-import { signBody, smallPayments } from '../../vault/testing/transfers.ts'
-import { ask, createVaultBox, type RunningProcess } from './testing/vaultProcess.ts'
+import { ask, createVaultBox, type RunningProcess } from '../../test/helpers/cli/vault/vaultProcess.ts'
+import { signBody, smallPayments } from '../../test/helpers/vault/transfers.ts'
 
 interface Line {
   readonly asset: string
@@ -22,10 +22,10 @@ async function boxWithAgent(t: Parameters<typeof createVaultBox>[0]) {
   return { box, token: token as string }
 }
 
-/** USDC spent and held today, in smallest units. */
+/** USDC spent and reserved today, in smallest units. */
 async function used(vault: RunningProcess, token: string): Promise<{ spent: number; reserved: number }> {
-  const answer = await ask(vault.url, token, '/v1/vault/budget')
-  const lines: readonly Line[] = answer?.body.budget ?? []
+  const response = await ask(vault.url, token, '/v1/vault/budget')
+  const lines: readonly Line[] = response?.body.budget ?? []
   const line = lines.find(({ asset }) => /833589f/i.test(asset))
   return { spent: Number(line?.spent ?? 0), reserved: Number(line?.reserved ?? 0) }
 }
@@ -39,9 +39,9 @@ t.test('kill -9 at each step of an approval loses nothing and signs once', async
     vault = await box.serve()
   }
 
-  const asked = await sign()
-  t.equal(asked?.status, 202)
-  const id = asked?.body.approval_id
+  const pendingApproval = await sign()
+  t.equal(pendingApproval?.status, 202)
+  const id = pendingApproval?.body.approval_id
   await restart()
   t.equal((await sign())?.body.approval_id, id, 'the question is still there')
   t.strictSame(await used(vault, token), { spent: 0, reserved: 2_000_000 }, 'and the money is held once')
@@ -76,10 +76,10 @@ t.test(
       const enough = Promise.withResolvers<void>()
       const workers = Array.from({ length: 8 }, async () => {
         for (;;) {
-          const answer = await ask(vault.url, token, '/v1/vault/sign', signBody('1', nonce++))
-          if (answer === null) return
-          t.equal(answer.status, 200)
-          left.add(parseTransaction(answer.body.signed_tx).nonce ?? 0)
+          const response = await ask(vault.url, token, '/v1/vault/sign', signBody('1', nonce++))
+          if (response === null) return
+          t.equal(response.status, 200)
+          left.add(parseTransaction(response.body.signed_tx).nonce ?? 0)
           if (++signed === wanted) enough.resolve()
         }
       })

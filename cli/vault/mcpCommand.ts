@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import { UsageError } from '../output/exitCodes.ts'
 import { type CommonFlags, told } from './flags.ts'
-import { readSecretFile } from './readSecretFile.ts'
+import { readSecretFile } from './secretFiles.ts'
 
 interface BridgeFlags extends Pick<CommonFlags, 'json'> {
   readonly url: string
@@ -12,14 +12,14 @@ interface BridgeFlags extends Pick<CommonFlags, 'json'> {
 export function registerMcp(vault: Command): void {
   vault
     .command('mcp')
-    .description('Connect an MCP client that starts its servers itself to a running vault.')
+    .description('Connect an MCP client that starts its own servers to a running vault.')
     .option('--url <url>', "the vault's MCP address", 'http://127.0.0.1:8420/mcp')
     .option('--token-file <file>', "file with the agent's token (default: TOLLGATE_VAULT_TOKEN)")
     .addHelpText(
       'after',
       `
-It passes messages between standard input and output and the vault, and knows no password and no key: what the client, or
-an agent in it, can read is the token of that agent.
+This command passes messages between standard input and output and the vault. It has no password and no key. The client, or
+an agent in the client, can read only the token of that agent.
 
 Example:
   tollgate vault --mode http-mcp
@@ -39,7 +39,7 @@ Example:
           const { bridgeMcp } = await import('../../vault/mcp/bridge.ts')
           await bridgeMcp(new URL(flags.url), token)
         },
-        // Standard output is the protocol's.
+        // Standard output carries the protocol.
         process.stderr as never,
       ),
     )

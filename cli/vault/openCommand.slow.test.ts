@@ -1,5 +1,5 @@
 import t from 'tap'
-import { createVaultBox } from './testing/vaultProcess.ts'
+import { createVaultBox } from '../../test/helpers/cli/vault/vaultProcess.ts'
 
 t.test(
   'tollgate vault open prints a link into the page of the vault that runs, good for one sign-in',

@@ -1,40 +1,38 @@
-import { createEgress } from '../../adapters/egress/createEgress.ts'
+import { createEgress } from '../../adapters/egress/egress.ts'
 import type { Egress } from '../../core/ports/egress.ts'
 import type { Log } from '../../core/ports/log.ts'
-import type { AuditLimits } from '../../vault/audit/dropOld.ts'
-import { type AssetTable, pinnedAssets } from '../../vault/effects/assets.ts'
-import type { VaultChain } from '../../vault/effects/chains.ts'
-import { createVaultApi } from '../../vault/host/createVaultApi.ts'
-import type { VaultPluginEntry } from '../../vault/host/programs.ts'
-import type { VaultApi } from '../../vault/host/vaultApi.ts'
+import type { AuditLimits } from '../../vault/audit/auditEntry.ts'
+import { type AssetTable, pinnedAssets, type VaultChain } from '../../vault/effects/assets.ts'
+import { createVaultApi, type VaultApi } from '../../vault/host/createVaultApi.ts'
+import type { VaultPluginEntry } from '../../vault/host/pipelines.ts'
 import { createRemoteAccess, type RemoteAccess } from '../../vault/http/remoteAccess.ts'
 import chainEvm from '../../vault/plugins/chain-evm/index.ts'
 import chainSolana from '../../vault/plugins/chain-solana/index.ts'
 import { systemVaultClock } from '../../vault/ports/clock.ts'
 import type { Vault } from '../../vault/ports/vault.ts'
-import { openVault } from '../../vault/storage/openVault.ts'
+import { openVault } from '../../vault/storage/localVault.ts'
 import type { Output } from '../output/createOutput.ts'
 import { createPaymentRpc, type OwnChain } from './paymentRpc.ts'
 
 export interface OpenHostOptions {
   readonly home: string
   readonly password?: string | undefined
-  /** Chains for testing beside the real ones. */
+  /** True to offer test chains in addition to the real chains. */
   readonly testnets?: boolean
-  /** The pinned assets and chains, and the owner's own. Default: the pinned ones. */
+  /** The pinned assets and chains, and those of the owner. Default: only the pinned ones. */
   readonly assets?: AssetTable
-  /** Offered beside the others. */
+  /** Chains that are offered in addition to the others. */
   readonly ownChains?: readonly OwnChain[]
   readonly relay?: string | undefined
   readonly relayCa?: string | undefined
-  /** Node for payments on Solana; default: the public one. */
+  /** RPC node for payments on Solana. Default: the public node. */
   readonly solanaRpc?: string | undefined
   readonly idleLockMs?: number | undefined
   readonly maxAgeMs?: number | undefined
-  /** How much of the log is kept; left out, all of it. */
+  /** How much of the log is kept. Default: all of it. */
   readonly logLimits?: AuditLimits
   readonly plugins?: readonly VaultPluginEntry[]
-  /** Ranges that are not public and that plugins may connect to. */
+  /** Private address ranges that plugins may connect to. */
   readonly pluginCidrs?: readonly string[]
   readonly localUrl: () => string
   readonly log: Log
@@ -50,9 +48,9 @@ const chains: readonly VaultChain[] = ['solana', 'base', 'ethereum']
 const testChains: readonly VaultChain[] = ['base-sepolia', 'solana-devnet']
 
 /**
- * Opens a vault's folder for this process and puts its host together; unlocked when a password is given.
- *
- * @throws {VaultError} `VAULT_NOT_FOUND`, `VAULT_IN_USE`, `VAULT_CORRUPT`, `BAD_PASSWORD`, `RATE_LIMIT_EXCEEDED`
+ * Opens a vault's folder for this process and creates its host, which is unlocked if a password is given.
+ * @throws {VaultError} `VAULT_NOT_FOUND`, `VAULT_IN_USE`, `VAULT_CORRUPT`, `BAD_PASSWORD`,
+ * `RATE_LIMIT_EXCEEDED`
  */
 export async function openHost(options: OpenHostOptions): Promise<OpenHost> {
   const { home, password, log, relay } = options
@@ -65,7 +63,7 @@ export async function openHost(options: OpenHostOptions): Promise<OpenHost> {
     },
   })
   const { assets = pinnedAssets, ownChains = [] } = options
-  const waysOut = new Map<string, Egress>()
+  const egresses = new Map<string, Egress>()
   let remote: RemoteAccess | undefined
   try {
     if (password !== undefined) await vault.unlock(password)
@@ -87,8 +85,8 @@ export async function openHost(options: OpenHostOptions): Promise<OpenHost> {
       ],
       assets,
       rpc: createPaymentRpc(options.solanaRpc, assets.chains, ownChains),
-      egress: (ranges) => wayOut(waysOut, ranges, log),
-      pluginEgress: wayOut(waysOut, options.pluginCidrs ?? [], log),
+      egress: (ranges) => egressFor(egresses, ranges, log),
+      pluginEgress: egressFor(egresses, options.pluginCidrs ?? [], log),
       plugins: options.plugins ?? [],
       clock: systemVaultClock,
       log,
@@ -102,7 +100,7 @@ export async function openHost(options: OpenHostOptions): Promise<OpenHost> {
       async close() {
         await remote?.close()
         await api.close()
-        await Promise.all([...waysOut.values()].map((way) => way.close()))
+        await Promise.all([...egresses.values()].map((egress) => egress.close()))
       },
     }
   } catch (error) {
@@ -112,15 +110,15 @@ export async function openHost(options: OpenHostOptions): Promise<OpenHost> {
   }
 }
 
-/** One way out for each list of ranges: connections of one credential's rule are not another's. */
-function wayOut(known: Map<string, Egress>, ranges: readonly string[], log: Log): Egress {
+/** Returns one egress per list of address ranges. Credentials with different ranges must not share connections. */
+function egressFor(known: Map<string, Egress>, ranges: readonly string[], log: Log): Egress {
   const key = [...ranges].sort().join(' ')
-  let way = known.get(key)
-  if (way === undefined) known.set(key, (way = createEgress({ allowPrivateCidrs: ranges, log })))
-  return way
+  let egress = known.get(key)
+  if (egress === undefined) known.set(key, (egress = createEgress({ allowPrivateCidrs: ranges, log })))
+  return egress
 }
 
-/** The agent that requests without a token count as, with `--insecure-no-token`. */
+/** Name of the agent as which requests without a token act, with `--insecure-no-token`. */
 export const tokenlessAgent = 'no-token'
 const tokenlessScopes = [
   'identity.*',
@@ -131,10 +129,10 @@ const tokenlessScopes = [
   'credentials.*',
 ] as const
 
-/** Makes the agent of `--insecure-no-token` where it is not there, and warns. */
-export async function letTokenlessIn({ registry }: VaultApi, output: Output): Promise<void> {
+/** Creates the agent of `--insecure-no-token` if it is missing, and prints a warning. */
+export async function allowTokenless({ registry }: VaultApi, output: Output): Promise<void> {
   output.warn(
-    `--insecure-no-token: every program on this machine can use this vault as the agent ${tokenlessAgent}. For test suites only.`,
+    `With --insecure-no-token, every program on this machine can use this vault as the agent ${tokenlessAgent}. For test suites only.`,
   )
   if (registry.byName(tokenlessAgent)?.revokedAt !== null)
     await registry.add({ name: tokenlessAgent, scopes: tokenlessScopes })

@@ -1,17 +1,17 @@
 import { existsSync } from 'node:fs'
 import { request } from 'node:http'
 import { join } from 'node:path'
-import { isConfigError } from '../../core/config/configError.ts'
+import { isConfigError } from '../../core/config/check/problem.ts'
 import { silentLog } from '../../core/ports/log.ts'
+import { noVaultIn } from '../../vault/disk/files.ts'
 import { type VaultCode, vaultCodes } from '../../vault/errors/codes.ts'
-import { noVaultIn } from '../../vault/storage/disk/vaultFiles.ts'
 import { UsageError } from '../output/exitCodes.ts'
 
-/** Speaks for the owner: to a running vault on its socket, or to the vault's folder when none runs. */
+/** Sends the owner's requests to a running vault's socket. If no vault is running, it opens the vault's folder itself. */
 export interface OwnerClient {
-  /** True when a vault is running and was asked. */
+  /** True if a running vault performs the calls. */
   readonly isRemote: boolean
-  /** @throws an error with the vault's own code and words when it refuses */
+  /** @throws an error with the vault's own code and message if the vault refuses */
   call<T>(method: string, path: string, body?: object): Promise<T>
   close(): Promise<void>
 }
@@ -19,13 +19,13 @@ export interface OwnerClient {
 export interface OwnerClientOptions {
   readonly home: string
   readonly socketPath: string
-  /** Needed when no vault runs. */
+  /** Required if no vault is running. */
   readonly password?: () => string | undefined | Promise<string | undefined>
-  /** Is told, when no vault runs, that the configuration could not be read. */
+  /** Receives a warning if no vault is running and the configuration could not be read. */
   readonly warn?: (text: string) => void
 }
 
-/** The vault refused, or failed; its own code and words. */
+/** The vault's refusal or failure, with its own code and message. */
 export class VaultRefusal extends Error {
   override readonly name = 'VaultRefusal'
   readonly code: string
@@ -43,31 +43,36 @@ interface Answer {
   readonly body: string
 }
 
-/** @throws {UsageError} when no vault runs and there is no password; {VaultError} when the folder can't be opened */
+/**
+ * Creates the client. @throws {UsageError} if no vault is running and there is no password, {VaultError} if the folder cannot
+ * be opened
+ */
 export async function openOwnerClient(options: OwnerClientOptions): Promise<OwnerClient> {
-  const running = await ask(options.socketPath, 'GET', '/v1/vault/status').catch((error: unknown) => {
-    if (isNobody(error)) return undefined
+  const running = await sendToOwner(options.socketPath, 'GET', '/v1/vault/status').catch((error: unknown) => {
+    if (isNotRunning(error)) return undefined
     throw error
   })
   if (running !== undefined) {
     return {
       isRemote: true,
-      call: async (method, path, body) => read(await ask(options.socketPath, method, path, body)),
+      call: async (method, path, body) => read(await sendToOwner(options.socketPath, method, path, body)),
       close: async () => {},
     }
   }
   if (!existsSync(join(options.home, 'vault.json'))) throw noVaultIn(options.home)
   if (options.password === undefined)
-    throw new UsageError('No vault is running here: start it with tollgate vault.')
+    throw new UsageError('No vault is running here. Start a vault with tollgate vault.')
   const password = await options.password()
   if (password === undefined)
-    throw new UsageError('No vault is running here. Start it, or give --password-file to open its folder.')
-  // Only here: most commands speak to a vault that runs, and need none of its parts.
+    throw new UsageError(
+      'No vault is running here. Start a vault, or give --password-file to open its folder.',
+    )
+  // This module is imported only here, because most commands use a running vault and do not need it.
   const { openHost } = await import('./openHost.ts')
   const { createDispatch } = await import('../../vault/http/dispatch.ts')
   const host = await openHost({
     ...(await ownSettingsOf(options)),
-    // Nobody but the owner is served: the addresses of test chains are told, whatever the vault offers when it runs.
+    // This host serves only the owner, so it shows the addresses of test chains even if the vault does not offer these chains.
     testnets: true,
     home: options.home,
     password,
@@ -93,8 +98,9 @@ export async function openOwnerClient(options: OwnerClientOptions): Promise<Owne
 }
 
 /**
- * The chains and assets that the owner's rules may name. A configuration that can't be read here, such as one whose variables
- * are those of a service, keeps nobody from a backup: it is said, and rules that need it do not apply meanwhile.
+ * The chains and assets that the owner's rules may name. A configuration may be unreadable here, for example because its
+ * environment variables exist only for a service. That must not prevent a backup, so it causes only a warning. Rules that need
+ * the configuration do not apply meanwhile.
  */
 async function ownSettingsOf({ home, warn }: OwnerClientOptions) {
   const { readOwnAssets } = await import('./readVaultConfig.ts')
@@ -104,12 +110,12 @@ async function ownSettingsOf({ home, warn }: OwnerClientOptions) {
     return ownSettings(config)
   } catch (error) {
     if (!isConfigError(error)) throw error
-    warn?.(`Chains and assets of your own are not known to this command. ${error.message}`)
+    warn?.(`This command could not read your own chains and assets. ${error.message}`)
     return {}
   }
 }
 
-function ask(socketPath: string, method: string, path: string, body?: object): Promise<Answer> {
+function sendToOwner(socketPath: string, method: string, path: string, body?: object): Promise<Answer> {
   const text = body === undefined ? undefined : JSON.stringify(body)
   return new Promise((resolve, reject) => {
     const headers = text === undefined ? {} : { 'content-type': 'application/json' }
@@ -135,16 +141,16 @@ function read<T>({ status, body }: Answer): T {
   throw new VaultRefusal(status, code, next === '' ? message : `${message} ${next}`)
 }
 
-/** What an owner at a terminal does, where the general words of a code are for programs that send requests. */
+/** Remedies for an owner at a terminal. The remedies of the error codes are written for programs that send requests. */
 const ownersRemedies: Readonly<Record<string, string>> = {
-  // The message says what was expected.
+  // The message already states what was expected.
   NOT_FOUND: '',
   UNKNOWN_SCOPE: '',
   VALIDATION_ERROR: '',
-  TOO_MANY_ATTEMPTS: 'Restarting does not shorten it.',
-  VAULT_LOCKED: 'Open it with tollgate vault unlock, or on the approvals page.',
+  TOO_MANY_ATTEMPTS: 'A restart does not shorten the wait.',
+  VAULT_LOCKED: 'Unlock the vault with tollgate vault unlock, or on the approvals page.',
 }
 
-/** No file, or a file that a crash left behind. */
-const isNobody = (error: unknown): boolean =>
+/** Whether no vault listens: there is no socket file, or a crash left it behind. */
+const isNotRunning = (error: unknown): boolean =>
   ['ENOENT', 'ECONNREFUSED'].includes(String((error as NodeJS.ErrnoException).code))

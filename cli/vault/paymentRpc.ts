@@ -1,22 +1,22 @@
 import { createJsonRpc, publicRpcUrl, unexpected } from '../../buyer/chains/jsonRpc.ts'
 import { decodeStrictBase64 } from '../../core/x402/header.ts'
-import type { ChainTable, VaultChain } from '../../vault/effects/chains.ts'
+import type { ChainTable, VaultChain } from '../../vault/effects/assets.ts'
 import type { PaymentRpc, SolanaPaymentRpc } from '../../vault/effects/payment.ts'
 
 /** A chain of the owner's configuration. */
 export interface OwnChain {
   readonly name: VaultChain
-  /** The node of a Solana cluster. */
+  /** The RPC node of a Solana cluster. */
   readonly rpc?: string | undefined
 }
 
 type SolanaAccounts = Awaited<ReturnType<SolanaPaymentRpc['accounts']>>
 
 /**
- * The nodes that payments on Solana are built with.
+ * The RPC nodes for payments on Solana.
  *
- * @param solanaRpc used for the main cluster, whatever it serves; for Devnet where that is what it serves. Default: the
- *   public nodes
+ * @param solanaRpc the node for mainnet, even if it serves another cluster. It is also the node for Devnet if it serves Devnet.
+ *   Default: the public nodes
  */
 export function createPaymentRpc(
   solanaRpc: string | undefined,
@@ -36,7 +36,7 @@ export function createPaymentRpc(
   }
 }
 
-/** The given node when it serves this cluster (CAIP-2: the first 32 characters of the genesis hash), else the other. */
+/** `given` if it serves this cluster, otherwise `other`. A CAIP-2 id contains the first 32 characters of the genesis hash. */
 function whereServed(given: SolanaPaymentRpc, network: string, other: SolanaPaymentRpc): SolanaPaymentRpc {
   const choose = async (signal: AbortSignal): Promise<SolanaPaymentRpc> =>
     `solana:${(await given.genesisHash(signal)).slice(0, 32)}` === network ? given : other
@@ -57,20 +57,20 @@ function nodeAt(url: string): SolanaPaymentRpc {
       return hash
     },
     async latestBlockhash(signal) {
-      const answer = await rpc('getLatestBlockhash', [confirmed], signal)
-      const value = (answer as { value?: { blockhash?: unknown; lastValidBlockHeight?: unknown } } | null)
+      const response = await rpc('getLatestBlockhash', [confirmed], signal)
+      const value = (response as { value?: { blockhash?: unknown; lastValidBlockHeight?: unknown } } | null)
         ?.value
       if (typeof value?.blockhash !== 'string' || !Number.isSafeInteger(value.lastValidBlockHeight))
         throw unexpected('getLatestBlockhash')
       return { blockhash: value.blockhash, lastValidBlockHeight: value.lastValidBlockHeight as number }
     },
     async accounts(addresses, signal) {
-      const answer = await rpc(
+      const response = await rpc(
         'getMultipleAccounts',
         [addresses, { ...confirmed, encoding: 'base64' }],
         signal,
       )
-      const values = (answer as { value?: unknown } | null)?.value
+      const values = (response as { value?: unknown } | null)?.value
       if (!Array.isArray(values) || values.length !== addresses.length)
         throw unexpected('getMultipleAccounts')
       return values.map(accountOf)

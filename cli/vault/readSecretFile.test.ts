@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import t from 'tap'
 import { readPrivateFile } from '../pay/readPrivateFile.ts'
-import { readSecretFile } from './readSecretFile.ts'
+import { readSecretFile } from './secretFiles.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'secret-'))
 const file = join(folder, 'secret')
@@ -43,7 +43,7 @@ t.test(
       // "password" in UTF-16, with and without its mark.
       'fffe700061007300730077006f0072006400',
       '700061007300730077006f0072006400',
-      // Spellings of UTF-8 that are not allowed: overlong, a surrogate, beyond the last code point, cut off.
+      // Invalid forms of UTF-8: overlong, a surrogate, beyond the last code point, cut off.
       'c1a1',
       'eda080',
       'f4908080',
@@ -53,7 +53,7 @@ t.test(
   },
 )
 
-/** Without what editors put around a text. */
+/** Without what editors add around a text. */
 const core = (bytes: Uint8Array): string =>
   Buffer.from(bytes)
     .toString('hex')

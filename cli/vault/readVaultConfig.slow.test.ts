@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { createVaultBox } from './testing/vaultProcess.ts'
+import { createVaultBox } from '../../test/helpers/cli/vault/vaultProcess.ts'
 
 const plugin = (name: string, more = '') => `export default {
   name: '${name}',
@@ -35,12 +35,14 @@ t.test(
     write('vault.yaml', 'idleMinutes: 5\nplugins:\n  - use: ./refuses.mjs\n    with: { text: closed }\n')
     const { token } = await box.json(['agents', 'add', 'bot', '--scopes', 'wallet.base', ...box.withPassword])
     const vault = await box.serve()
-    const answer = await fetch(`${vault.url}/address/base`, { headers: { authorization: `Bearer ${token}` } })
-    t.equal(answer.status, 403)
-    t.match(await answer.json(), {
+    const response = await fetch(`${vault.url}/address/base`, {
+      headers: { authorization: `Bearer ${token}` },
+    })
+    t.equal(response.status, 403)
+    t.match(await response.json(), {
       error: {
         code: 'APPROVAL_DENIED',
-        message: /refuses refuses this: closed/,
+        message: /refuses refused the request: closed/,
         details: { plugin: 'refuses', code: 'NOT_TODAY' },
       },
     })
@@ -54,9 +56,9 @@ t.test(
         'plugins:\n  - use: ./refuses.mjs\n    with: { texts: closed }\n',
         /option\.yaml:3.*[\s\S]*text\?/,
       ],
-      ['phase.yaml', 'plugins: [{ use: ./phase.mjs }]', /guard.*no phases of the vault/],
+      ['phase.yaml', 'plugins: [{ use: ./phase.mjs }]', /guard.*not phases of the vault/],
       ['port.yaml', 'plugins: [{ use: ./port.mjs }]', /needs payments/],
-      ['set-up.yaml', 'plugins: [{ use: ./set-up.mjs }]', /set-up refused its set-up: no such thing/],
+      ['set-up.yaml', 'plugins: [{ use: ./set-up.mjs }]', /set-up failed its setup: no such thing/],
     ] as const) {
       write('phase.mjs', plugin('phase', 'setup: () => ({ route: () => ({ guard() {} }) }),'))
       write('port.mjs', plugin('port', "needs: ['payments'],"))

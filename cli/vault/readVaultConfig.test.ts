@@ -1,7 +1,7 @@
 import { chmodSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import type { ConfigError } from '../../core/config/configError.ts'
+import type { ConfigError } from '../../core/config/check/problem.ts'
 import { checkVaultConfig, readVaultConfig } from './readVaultConfig.ts'
 import { serveSettings } from './serveSettings.ts'
 

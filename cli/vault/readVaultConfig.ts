@@ -4,27 +4,28 @@ import { type CheckedDocument, checkDocument } from '../../core/config/check/che
 import type { PluginDeclaration, PluginSource } from '../../core/config/check/checkPlugins.ts'
 import type { Environment } from '../../core/config/read/interpolate.ts'
 import { readConfigText } from '../../core/config/read/readConfigText.ts'
-import { mistake } from '../../core/config/rules/finding.ts'
+import { mistake } from '../../core/config/rules/rule.ts'
 import { ownAssets } from '../../vault/config/ownAssets.ts'
 import { type VaultConfig, vaultConfigSchema } from '../../vault/config/vaultConfigSchema.ts'
-import type { VaultPluginEntry } from '../../vault/host/programs.ts'
+import type { VaultPluginEntry } from '../../vault/host/pipelines.ts'
 import { builtInVaultPlugins } from '../../vault/plugins/builtIn.ts'
 import { createPluginFinder, type FoundPlugin } from '../../vault/sandbox/findPlugin.ts'
 
-/** The file that is read without `--config`, in the vault's folder, where there is one. */
+/** Name of the configuration file in the vault's folder. It is read without `--config`, if it exists. */
 export const defaultVaultConfig = 'vault.yaml'
 
 export interface ReadVaultConfig {
-  /** The file that was read; undefined when everything is a default. */
+  /** The file that was read. Undefined if there is none. */
   readonly file: string | undefined
   readonly config: VaultConfig
   readonly plugins: readonly VaultPluginEntry[]
-  /** Allowed, and probably not what was meant: to be printed at the start. */
+  /** Valid but probably unintended settings, which the vault prints at the start. */
   readonly warnings: readonly string[]
 }
 
 /**
- * Reads the vault's configuration and finds its plugins: the file that was named, or `vault.yaml` in the vault's folder.
+ * Reads the vault's configuration from the given file, or from `vault.yaml` in the vault's folder, and loads
+ * its plugins.
  *
  * @throws {ConfigError} with every problem of the file and of its plugins' options at once
  */
@@ -36,7 +37,7 @@ export async function readVaultConfig(
   const usual = join(home, defaultVaultConfig)
   const file = given !== undefined ? resolve(given) : existsSync(usual) ? usual : undefined
   const text =
-    file === undefined ? '' : await readConfigText(file, 'Name another with --config, or leave the flag out.')
+    file === undefined ? '' : await readConfigText(file, 'Name another file with --config, or omit the flag.')
   const { values, plugins, warnings } = await checkVaultConfig(text, file ?? usual, env, home)
   return {
     file,
@@ -46,7 +47,7 @@ export async function readVaultConfig(
       ...warnings.map(({ line, message }) => `${file}:${line}: ${message}`),
       ...(file !== undefined && isOpenToOthers(file)
         ? [
-            `Others may change ${file}, which names code that takes part in what the vault decides; give it mode 0600.`,
+            `Other users can change ${file}, which names code that takes part in the vault's decisions. Set its mode to 0600.`,
           ]
         : []),
     ],
@@ -54,11 +55,11 @@ export async function readVaultConfig(
 }
 
 const mayAnswer = ({ plugins }: VaultConfig, i: number): { mayAnswer?: boolean } => {
-  const said = plugins[i]?.mayAnswer
-  return said === undefined ? {} : { mayAnswer: said }
+  const mayAnswer = plugins[i]?.mayAnswer
+  return mayAnswer === undefined ? {} : { mayAnswer: mayAnswer }
 }
 
-/** {@link readVaultConfig} for a text that is there already. */
+/** Does the same as {@link readVaultConfig}, for a text that was already read. */
 export const checkVaultConfig = (
   text: string,
   file: string,
@@ -70,11 +71,11 @@ export const checkVaultConfig = (
     names: builtInVaultPlugins.map(({ name }) => name),
   })
 
-/** What a command that opens the folder of a vault needs of its configuration. */
+/** The sections of the configuration that a command needs to open a vault's folder. */
 export type OwnChainsAndAssets = Pick<VaultConfig, 'chains' | 'assets' | 'testnets'>
 
 /**
- * The chains and assets of the vault's usual configuration; its plugins are neither looked for nor run.
+ * The chains and assets of the configuration file in the vault's folder. The file's plugins are not loaded.
  *
  * @throws {ConfigError}
  */
@@ -98,7 +99,7 @@ const check = <P extends PluginDeclaration>(
     env,
     schema: vaultConfigSchema,
     rules: ({ chains, assets }, _, found) => {
-      // Entries that do not fit the schema are told already.
+      // The schema check has already reported entries that do not fit.
       if (found.some(({ pointer }) => /^\/(?:chains|assets)(?:\/|$)/.test(pointer))) return []
       return ownAssets({ chains, assets }).problems.map(({ pointer, message }) => mistake(pointer, message))
     },

@@ -5,24 +5,24 @@ import { startVaultServer } from '../../vault/http/server.ts'
 import { serveStdio } from '../../vault/mcp/serveStdio.ts'
 import type { Output } from '../output/createOutput.ts'
 import { createLog } from '../runtime/createLog.ts'
-import { letTokenlessIn, type OpenHost, openHost, tokenlessAgent } from './openHost.ts'
+import { allowTokenless, type OpenHost, openHost, tokenlessAgent } from './openHost.ts'
 import type { ServeSettings } from './serveSettings.ts'
 
 export interface RunStdioOptions extends ServeSettings {
   readonly home: string
   readonly socketPath: string
-  /** Name of the agent that speaks on standard input; undefined for the only one there is. */
+  /** The agent that uses standard input. Undefined if there is only one agent. */
   readonly agent: string | undefined
-  /** True to speak as the agent of `--insecure-no-token`. */
+  /** True to act as the agent of `--insecure-no-token`. */
   readonly tokenless: boolean
   readonly password: string
 }
 
 /**
- * Runs a vault for one agent, which speaks MCP on standard input and output, until it has gone. No port is opened; the owner
- * decides over the socket, so every other command works meanwhile. Nothing but the protocol is written to standard output.
+ * Runs a vault for one agent, which uses MCP on standard input and output, until the agent disconnects. No port is opened, and
+ * standard output contains only the protocol. The owner uses the socket, so every other command works meanwhile.
  *
- * @throws {VaultError} `VAULT_IN_USE` with what to do instead; `NOT_FOUND` for an agent that does not exist
+ * @throws {VaultError} `VAULT_IN_USE` with what to do instead, `NOT_FOUND` for an unknown agent
  */
 export async function runStdio(options: RunStdioOptions, output: Output): Promise<void> {
   const log = createLog({ level: 'info', format: 'auto' })
@@ -30,7 +30,7 @@ export async function runStdio(options: RunStdioOptions, output: Output): Promis
     throw isInUse(error) ? inUse(error) : error
   })
   try {
-    if (options.tokenless) await letTokenlessIn(opened.api, output)
+    if (options.tokenless) await allowTokenless(opened.api, output)
     const agentId = agentOf(opened, options.tokenless ? tokenlessAgent : options.agent)
     const server = await startVaultServer(opened.api, log, {
       host: options.host,
@@ -39,7 +39,7 @@ export async function runStdio(options: RunStdioOptions, output: Output): Promis
       isSocketInHome: dirname(options.socketPath) === options.home,
     })
     const { damage } = opened.vault.audit
-    if (damage !== undefined) output.warn(`The log of activity was changed or damaged: ${damage}`)
+    if (damage !== undefined) output.warn(`The activity log was changed or damaged: ${damage}`)
     const { stdin, stdout } = process
     const { ended } = await serveStdio({ api: opened.api, log, agentId, stdin, stdout })
     const grace = closeWithGrace({ delay: 10_000, logger: false, skip: ['SIGHUP'] }, async ({ err }) => {
@@ -61,13 +61,16 @@ function agentOf({ api }: OpenHost, name: string | undefined): string {
     throw new VaultError(
       'NOT_FOUND',
       known.length === 0
-        ? 'There is no agent yet: let one in with tollgate vault agents add.'
+        ? 'The vault has no agent yet. Add an agent with tollgate vault agents add.'
         : `Expected --agent with one of ${known.map((agent) => agent.name).join(', ')}.`,
     )
   }
   const agent = api.registry.byName(name)
   if (agent !== undefined && agent.revokedAt === null) return agent.id
-  throw new VaultError('NOT_FOUND', `There is no agent ${name}: let it in with tollgate vault agents add.`)
+  throw new VaultError(
+    'NOT_FOUND',
+    `The vault has no agent ${name}. Add the agent with tollgate vault agents add.`,
+  )
 }
 
 const isInUse = (error: unknown): boolean => isVaultError(error) && error.code === 'VAULT_IN_USE'
@@ -75,7 +78,7 @@ const isInUse = (error: unknown): boolean => isVaultError(error) && error.code =
 const inUse = (cause: unknown): VaultError =>
   new VaultError(
     'VAULT_IN_USE',
-    'A vault runs for this folder already, and one folder is for one process. Run that one with --mode http-mcp and give ' +
-      'the agent its address, http://127.0.0.1:8420/mcp, and its token; or stop it.',
+    'A vault is already running for this folder, and only one process can use it. Run that vault with --mode http-mcp and give ' +
+      'the agent its address, http://127.0.0.1:8420/mcp, and its token; or stop that vault.',
     { cause },
   )

@@ -2,34 +2,33 @@ import { dirname } from 'node:path'
 import closeWithGrace from 'close-with-grace'
 import type { LocalAgents } from '../../vault/http/localAgents.ts'
 import { type Mount, startVaultServer, type VaultServer } from '../../vault/http/server.ts'
-import type { McpMount } from '../../vault/mcp/httpMount.ts'
-import { oauthRefusal } from '../../vault/mcp/oauthRefusal.ts'
+import { type McpMount, oauthRefusal } from '../../vault/mcp/httpMount.ts'
 import { createOwnerPage } from '../../vault/page/ownerPage.ts'
 import type { Output } from '../output/createOutput.ts'
 import { UsageError } from '../output/exitCodes.ts'
 import { createLog } from '../runtime/createLog.ts'
-import { giveBackHeap } from '../runtime/heap/giveBackHeap.ts'
-import { letTokenlessIn, openHost, tokenlessAgent } from './openHost.ts'
+import { releaseHeap } from '../runtime/heap/releaseHeap.ts'
+import { allowTokenless, openHost, tokenlessAgent } from './openHost.ts'
 import type { ServeSettings } from './serveSettings.ts'
 
 export interface RunVaultOptions extends ServeSettings {
   readonly home: string
   readonly socketPath: string
-  /** `http-mcp` serves `/mcp`, too. */
+  /** `http-mcp` also serves `/mcp`. */
   readonly mode: 'http' | 'http-mcp'
   readonly password: string | undefined
   readonly tokenless: boolean
 }
 
-/** Whoever runs the vault is its owner. */
+/** The user who runs the vault is its owner. */
 const socketOwner = { caller: { kind: 'owner', via: 'socket' }, requestId: 'start' } as const
 
-/** Runs a vault until the process is told to stop. */
+/** Runs a vault until the process gets a stop signal. */
 export async function runVault(options: RunVaultOptions, output: Output): Promise<void> {
   const { home, password, host, port } = options
   if (options.tokenless && password === undefined)
     throw new UsageError(
-      '--insecure-no-token needs --password-file: its agent is made when the vault is open.',
+      '--insecure-no-token needs --password-file, because its agent is created in the unlocked vault.',
     )
   const log = createLog({ level: 'info', format: 'auto' })
   let server: VaultServer | undefined
@@ -54,14 +53,14 @@ export async function runVault(options: RunVaultOptions, output: Output): Promis
   })
   const mounts: Mount[] = [createOwnerPage()]
   try {
-    if (options.tokenless) await letTokenlessIn(opened.api, output)
+    if (options.tokenless) await allowTokenless(opened.api, output)
     if (options.mode === 'http-mcp') {
-      // Loaded only where it is used.
+      // The MCP server is imported only if it is served.
       const { createMcpMount } = await import('../../vault/mcp/httpMount.ts')
       mcp = createMcpMount(opened.api, log)
       mounts.push(mcp, oauthRefusal)
     }
-    giveBackHeap()
+    releaseHeap()
     server = await startVaultServer(opened.api, log, {
       host,
       port,
@@ -81,7 +80,7 @@ export async function runVault(options: RunVaultOptions, output: Output): Promis
     throw error
   }
   const listening = server
-  // Before the line that says it is up: whoever reads that line may send a signal at once.
+  // Installed before the line that reports the vault as running, because a program that reads it may send a signal at once.
   closeWithGrace({ delay: 10_000, logger: false, skip: ['SIGHUP'] }, async ({ err }) => {
     if (err) log.error({ err }, 'stopping after an error')
     await mcp?.close()
@@ -89,14 +88,16 @@ export async function runVault(options: RunVaultOptions, output: Output): Promis
     await listening.close()
     await opened.close()
   })
-  // A program that started it with a channel wants it to end with itself, also when it is killed.
+  // A parent process with an IPC channel expects that this process ends with it, even if the parent is killed.
   if (process.connected) process.once('disconnect', () => process.kill(process.pid, 'SIGTERM'))
   const url = urlOf(server, host, port)
   const { locked } = opened.api.state()
   const { registry } = opened.api
   const localAgent = options.local?.agent
   if (localAgent !== undefined && registry.isLoaded && registry.byName(localAgent) === undefined)
-    output.warn(`There is no agent ${localAgent} yet: calls without a token are refused until you add it.`)
+    output.warn(
+      `The vault has no agent ${localAgent} yet, so calls without a token are refused until you add the agent.`,
+    )
   for (const { message, action } of opened.api.warnings(socketOwner)) output.warn(`${message} ${action}`)
   output.result(
     {
@@ -107,7 +108,7 @@ export async function runVault(options: RunVaultOptions, output: Output): Promis
       ...(mcp && { mcp: `${url}${mcp.path}` }),
       ...(local && { local: local.url }),
     },
-    `The vault serves agents at ${[url, ...(mcp ? [`${url}${mcp.path}`] : []), ...(local ? [local.url] : [])].join(' and ')}; it is ${locked ? 'locked: tollgate vault unlock' : 'open'}. Owner: tollgate vault open, or ${options.socketPath}`,
+    `The vault serves agents at ${[url, ...(mcp ? [`${url}${mcp.path}`] : []), ...(local ? [local.url] : [])].join(' and ')}. The vault is ${locked ? 'locked: tollgate vault unlock' : 'unlocked'}. Owner: tollgate vault open, or ${options.socketPath}`,
   )
 }
 

@@ -1,17 +1,16 @@
 import { readFileSync } from 'node:fs'
 import type { Environment } from '../../core/config/read/interpolate.ts'
-import type { AuditLimits } from '../../vault/audit/dropOld.ts'
+import type { AuditLimits } from '../../vault/audit/auditEntry.ts'
 import { ownAssets } from '../../vault/config/ownAssets.ts'
 import type { VaultConfig } from '../../vault/config/vaultConfigSchema.ts'
 import type { AssetTable } from '../../vault/effects/assets.ts'
-import type { VaultPluginEntry } from '../../vault/host/programs.ts'
+import type { VaultPluginEntry } from '../../vault/host/pipelines.ts'
 import type { LocalAgentsOptions } from '../../vault/http/localAgents.ts'
-import { relayUrl } from '../../vault/remote/relayUrl.ts'
-import { UsageError } from '../output/exitCodes.ts'
+import { relayUrl } from '../../vault/remote/relayLink.ts'
+import { UsageError, wholeNumber } from '../output/exitCodes.ts'
 import type { OwnChain } from './paymentRpc.ts'
-import { wholeNumber } from './wholeNumber.ts'
 
-/** The flags of `tollgate vault` that its configuration file may say, too. */
+/** The flags of `tollgate vault` that its configuration file can also set. */
 export interface ServeFlags {
   readonly config?: string
   readonly host?: string
@@ -27,30 +26,30 @@ export interface ServeFlags {
   readonly maxHours?: string
 }
 
-/** How a vault is run: what a flag says, else its configuration file, else the default. */
+/** How a vault runs. A setting comes from its flag, else from the configuration file, else from the default. */
 export interface ServeSettings {
   readonly host: string
   readonly port: number
-  /** Undefined where the port for tokenless agents of this machine is closed. */
+  /** Undefined if there is no port for local agents without a token. */
   readonly local: Omit<LocalAgentsOptions, 'host'> | undefined
   readonly testnets: boolean
   readonly relay: string | undefined
   /** PEM text. */
   readonly relayCa: string | undefined
   readonly solanaRpc: string | undefined
-  /** The pinned chains and assets, and the owner's own. */
+  /** The pinned chains and assets, and those of the owner. */
   readonly assets: AssetTable
-  /** Chains of the owner's own, which are always offered, with the node of each Solana cluster. */
+  /** The owner's chains, which are always offered, with the RPC node of each Solana cluster. */
   readonly ownChains: readonly OwnChain[]
   readonly idleLockMs: number
   readonly maxAgeMs: number
   readonly logLimits: AuditLimits
   readonly plugins: readonly VaultPluginEntry[]
-  /** Ranges that are not public and that plugins may connect to. */
+  /** Private address ranges that plugins may connect to. */
   readonly pluginCidrs: readonly string[]
 }
 
-/** The chains and assets of a configuration, as a host takes them. */
+/** The chains and assets of a configuration, in the form that a host accepts. */
 export const ownSettings = (
   config: Pick<VaultConfig, 'chains' | 'assets'>,
 ): Pick<ServeSettings, 'assets' | 'ownChains'> => ({
@@ -59,10 +58,10 @@ export const ownSettings = (
 })
 
 /**
- * Reads the vault's configuration and lays the flags over it.
+ * Reads the vault's configuration and applies the flags to it.
  *
- * @param warn is told what is allowed and probably not meant
- * @throws {ConfigError} for the file; {UsageError} for a flag
+ * @param warn receives warnings about valid but probably unintended settings
+ * @throws {ConfigError} for the file, {UsageError} for a flag
  */
 export async function serveSettings(
   flags: ServeFlags,
@@ -73,8 +72,8 @@ export async function serveSettings(
   const { readVaultConfig } = await import('./readVaultConfig.ts')
   const { config, plugins, warnings } = await readVaultConfig(home, flags.config, env)
   for (const warning of warnings) warn(warning)
-  const number = (name: string, flag: string | undefined, said: number, least: number, most: number) =>
-    flag === undefined ? said : wholeNumber(name, flag, least, most)
+  const number = (name: string, flag: string | undefined, configured: number, least: number, most: number) =>
+    flag === undefined ? configured : wholeNumber(name, flag, least, most)
   const caFile = flags.relayCa ?? config.relayCa
   const requireToken = flags.requireToken ?? config.requireToken
   const localAgent = flags.localAgent ?? config.localAgent
@@ -102,7 +101,9 @@ export async function serveSettings(
   }
 }
 
-/** What would only be found when the vault is unlocked and connects. @throws {UsageError} */
+/**
+ * Checks the relay's address at the start, because a mistake would otherwise appear only after the unlock. @throws {UsageError}
+ */
 function checkedRelay(text: string | undefined): string | undefined {
   if (text === undefined) return undefined
   try {
@@ -122,6 +123,6 @@ function readCa(file: string): string {
   try {
     return readFileSync(file, 'utf8')
   } catch (error) {
-    throw new UsageError(`Can't read ${file} (--relay-ca): ${(error as NodeJS.ErrnoException).code}.`)
+    throw new UsageError(`Cannot read ${file} (--relay-ca): ${(error as NodeJS.ErrnoException).code}.`)
   }
 }

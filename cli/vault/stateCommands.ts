@@ -37,45 +37,48 @@ interface Event {
   readonly found?: string
 }
 
-const tellWarnings = ({ warnings }: Status, output: Output): void => {
+const printWarnings = ({ warnings }: Status, output: Output): void => {
   for (const { message, action } of warnings) output.warn(`${message} ${action}`)
 }
 
 /** `tollgate vault status`, `lock`, `unlock`, `activity`, `verify`. */
 export function registerState(vault: Command): void {
   withCommonFlags(vault.command('status'))
-    .description('Say whether the vault is open.')
+    .description('Show whether the vault is locked.')
     .action((flags: CommonFlags) =>
       asOwner(flags, async (client, output) => {
         const status = await client.call<Status>('GET', '/v1/vault/status')
         const text = status.locked
           ? status.lock_reason === 'signer'
-            ? 'locked: the signing process ended by itself, and the keys with it; tollgate vault unlock starts another'
+            ? 'locked, because the process that held the keys exited unexpectedly (tollgate vault unlock starts a new process)'
             : 'locked'
-          : `open until ${status.locks_at}, or ${status.idle_locks_at} when idle`
-        tellWarnings(status, output)
+          : `unlocked until ${status.locks_at}, or ${status.idle_locks_at} when idle`
+        printWarnings(status, output)
         output.result(
           { ...status, running: client.isRemote },
           client.isRemote
             ? `The vault ${status.vault_id} is ${text}.`
-            : `The vault ${status.vault_id} is not running; this password opens it. Start it with tollgate vault.`,
+            : `The vault ${status.vault_id} is not running. This password unlocks the vault. Start the vault with tollgate vault.`,
         )
       }),
     )
 
   withCommonFlags(vault.command('unlock'))
-    .description('Open a running vault with its password.')
+    .description('Unlock a running vault with its password.')
     .action((flags: CommonFlags) =>
       asOwnerOfRunning(flags, async (client, output) => {
         const password = await neededPassword(flags, output)
-        const answer = await client.call<{ expires_at: string }>('POST', '/v1/vault/unlock', { password })
-        tellWarnings(await client.call<Status>('GET', '/v1/vault/status'), output)
-        output.result(answer, `The vault is open; without use it locks at ${answer.expires_at}.`)
+        const response = await client.call<{ expires_at: string }>('POST', '/v1/vault/unlock', { password })
+        printWarnings(await client.call<Status>('GET', '/v1/vault/status'), output)
+        output.result(
+          response,
+          `The vault is unlocked. Without use, the vault locks at ${response.expires_at}.`,
+        )
       }),
     )
 
   withCommonFlags(vault.command('lock'))
-    .description('Lock a running vault: every key is gone from memory.')
+    .description('Lock a running vault and remove every key from memory.')
     .action((flags: CommonFlags) =>
       asOwnerOfRunning(flags, async (client, output) => {
         output.result(await client.call<object>('POST', '/v1/vault/lock', {}), 'The vault is locked.')
@@ -84,11 +87,11 @@ export function registerState(vault: Command): void {
 
   const activity = withCommonFlags(vault.command('activity'))
   activity
-    .description('Show what was asked and what became of it.')
-    .option('--agent <name>', 'only what this one asked')
-    .option('--action <name>', 'only SIGN, READ, WRITE, CALL …')
-    .option('--status <name>', 'only PENDING, APPROVED, AUTO_APPROVED, DENIED …')
-    .option('--limit <n>', 'so many of the newest, at most 500', '50')
+    .description('Show the activity log: requests and their outcomes.')
+    .option('--agent <name>', 'show only requests of this agent')
+    .option('--action <name>', 'show only this action: SIGN, READ, WRITE, CALL …')
+    .option('--status <name>', 'show only this status: PENDING, APPROVED, AUTO_APPROVED, DENIED …')
+    .option('--limit <n>', 'number of entries to show, newest first, at most 500', '50')
     .action((flags: CommonFlags & Record<'agent' | 'action' | 'status' | 'limit', string | undefined>) =>
       asOwner(flags, async (client, output) => {
         const query = new URLSearchParams()
@@ -104,7 +107,7 @@ export function registerState(vault: Command): void {
       output.result(verdict, sentenceOf(verdict))
       if (!verdict.ok) process.exitCode = 1
     })
-  const what = 'Check the log of activity from its first entry to its last.'
+  const what = 'Verify the activity log from its first entry to its last.'
   withCommonFlags(vault.command('verify')).description(what).action(verify)
   withCommonFlags(activity.command('verify')).description(what).action(verify)
 }
@@ -120,20 +123,17 @@ function sentenceOf({
 }: Verdict): string {
   const locked = countedIn(unauthenticated)
   return [
-    ok
-      ? `All ${entries} entries are as they were written.`
-      : `Entry ${firstBad} is not as it was written: ${reason}.`,
-    dropped !== undefined &&
-      `The ${dropped} before them were dropped because the log was full or they were old.`,
+    ok ? `All ${entries} entries are unchanged.` : `Entry ${firstBad} does not verify: ${reason}.`,
+    dropped !== undefined && `${dropped} older entries were dropped by the limits on the log's size and age.`,
     locked !== undefined &&
-      `${locked} were written while the vault was locked, when nobody can vouch for what is added.`,
+      `${locked} were written while the vault was locked, when entries cannot be authenticated.`,
     clockTurnedBack !== undefined && `The clock was turned back before entry ${clockTurnedBack}.`,
   ]
     .filter((sentence) => sentence !== false)
     .join(' ')
 }
 
-/** How many entries, and which; undefined for none. */
+/** The number of entries and their ranges. Undefined if there are none. */
 function countedIn(ranges: readonly UnauthenticatedRange[]): string | undefined {
   if (ranges.length === 0) return undefined
   const count = ranges.reduce((sum, range) => sum + range.count, 0)
@@ -156,22 +156,24 @@ export async function listActivity(
       { title: 'Action', value: ({ action }) => action },
       { title: 'Status', value: ({ status }) => status },
       { title: 'What', value: whatOf, isWhole: true },
-      // The agent's words have a column of their own, in which nothing of the vault stands.
+      // The agent's claim has a column of its own, which contains no words of the vault.
       ...(events.some(({ claimed }) => claimed != null)
         ? [{ title: 'What the agent claimed', value: ({ claimed }: Event) => claimed ?? null, isWhole: true }]
         : []),
     ],
     ['agent', 'action', 'status'].some((filter) => query.has(filter))
-      ? 'Nothing like that happened.'
-      : 'Nothing happened yet.',
+      ? 'No entry matches.'
+      : 'No entries yet.',
   )
 }
 
-/** What an entry is about; of a lie that was refused, and of what was not understood, what it would do. */
+/**
+ * The subject of a log entry. If the request was refused for a false claim or was not decoded, this is what its bytes would do.
+ */
 function whatOf({ details, status, currency, found }: Event): string | null {
   const about = details.amount === null ? (details.scope ?? details.note) : `${details.amount} ${currency}`
   if (found === undefined) return about
-  const why = details.code ?? (status === 'DENIED' ? 'Refused' : 'Not understood')
+  const why = details.code ?? (status === 'DENIED' ? 'Refused' : 'Not fully decoded')
   return `${why}. Found: ${found}`
 }
 
@@ -181,16 +183,19 @@ interface Link {
 }
 
 /**
- * `tollgate vault open`. It prints the link and starts no browser: what a program is started with can be read by every
- * user of the machine, and the link opens the page for whoever is first.
+ * `tollgate vault open`. It prints the link instead of starting a browser, because every user of the machine can read a
+ * program's arguments, and the link works only once, for the first program that uses it.
  */
 export function registerOpen(vault: Command): void {
   withCommonFlags(vault.command('open'))
-    .description('Print a link to the approvals page; it works once, for two minutes.')
+    .description('Print a link to the approvals page. The link works once, within two minutes.')
     .action((flags: CommonFlags) =>
       asOwnerOfRunning(flags, async (client, output) => {
         const link = await client.call<Link>('POST', '/v1/vault/owner/links', {})
-        output.result(link, `Open this in your browser, once, until ${link.expires_at}:\n${link.url}`)
+        output.result(
+          link,
+          `Open this link in your browser. The link works once, until ${link.expires_at}:\n${link.url}`,
+        )
       }),
     )
 }

@@ -1,8 +1,8 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { ownerId, startBotApi, token } from '../../vault/plugins/telegram/botApi.fixture.ts'
-import { ask, createVaultBox } from './testing/vaultProcess.ts'
+import { ask, createVaultBox } from '../../test/helpers/cli/vault/vaultProcess.ts'
+import { ownerId, startBotApi, token } from '../../test/helpers/vault/plugins/telegram/botApi.ts'
 
 t.test('a vault of the command line asks in the chat that its configuration names', async (t) => {
   const api = await startBotApi(t)
@@ -32,8 +32,8 @@ plugins:
   ])
   const vault = await box.serve()
   const body = { chain: 'base', message: 'hello', agent_name: 'bot' }
-  const asked = await ask(vault.url, bearer, '/v1/vault/sign-message', body)
-  t.equal(asked?.status, 202)
+  const pendingApproval = await ask(vault.url, bearer, '/v1/vault/sign-message', body)
+  t.equal(pendingApproval?.status, 202)
   await api.until(() => api.messages.length === 1)
   t.match(api.messages[0]!.text, 'hello')
   t.equal(await api.answered(api.press('Approve')), 'Approved.')

@@ -4,12 +4,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
-import { mnemonic } from '../../vault/testing/startVault.ts'
-import { ask, createVaultBox } from './testing/vaultProcess.ts'
+import { ask, createVaultBox } from '../../test/helpers/cli/vault/vaultProcess.ts'
+import { mnemonic } from '../../test/helpers/vault/startVault.ts'
 
 const main = fileURLToPath(new URL('../main.ts', import.meta.url))
 
-/** What acts on a terminal instead of being seen. */
+/** Characters that act on a terminal instead of being visible. */
 const dangerous = /(?!\n)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u
 
 t.test('a vault is made, run and used without a person', async (t) => {
@@ -92,20 +92,20 @@ t.test('a slip of the owner is named', async (t) => {
   const vault = await box.serve()
   t.match(
     (await box.run(['agents', 'add', 'bot', '--scopes', 'wallet.bse'])).stderr,
-    /no chain bse, .*Did you mean base\?/,
+    /does not offer the chain bse, .*Did you mean base\?/,
   )
   for (const [args, code, words, stdin] of [
     [['adress', 'base'], 2, /Did you mean address\?/],
     [['agents', 'add', 'x', '--scopes', ''], 2, /at least one scope/],
     [['agents', 'add', 'x'], 2, /--scopes/],
-    [['put', 'credentials.api.x', '--method', 'GET'], 2, /go with --origin/, 'key'],
-    [['put', 'credentials.api.x'], 0, /No call may use credentials\.api\.x yet/, 'key'],
+    [['put', 'credentials.api.x', '--method', 'GET'], 2, /Add --origin/, 'key'],
+    [['put', 'credentials.api.x'], 0, /No call can use credentials\.api\.x yet/, 'key'],
     [['policies', 'set', 'bot', '--file', '-'], 2, /standard input, line 2, column 3/, '{\n  secret'],
     [['policies', 'delete', 'bto'], 1, /name or id of an agent/],
     [['activity', '--agent', 'bto', '--json'], 0, /^$/],
     [['address', 'base-sepolia'], 1, /runs with --testnets\.$/m],
-    [['backup', join(box.home, 'none', 'backup')], 1, /ENOENT\. Name a file in a folder that is there/],
-    [['backup', join(box.home, 'vault.json')], 1, /already\. Choose another name\.$/m],
+    [['backup', join(box.home, 'none', 'backup')], 1, /ENOENT\. Name a file in an existing folder/],
+    [['backup', join(box.home, 'vault.json')], 1, /already exists\. Choose another name\.$/m],
     [['--relay', 'http://relay.example'], 2, /wss:\/\//],
     [['--relay-ca', '/nowhere'], 2, /--relay-ca/],
     [['--solana-rpc', 'nonsense'], 2, /--solana-rpc/],
@@ -141,10 +141,10 @@ t.test('a proxy that no vault answers says so', async (t) => {
     proxy.kill('SIGKILL')
     rmSync(home, { recursive: true, force: true })
   })
-  let said = ''
-  for await (const chunk of proxy.stderr) if (/\n/.test((said += chunk))) break
-  t.match(said, /No vault answers through ws:\/\/127\.0\.0\.1:1 yet/)
-  t.notMatch(said, token)
+  let output = ''
+  for await (const chunk of proxy.stderr) if (/\n/.test((output += chunk))) break
+  t.match(output, /No vault responds through ws:\/\/127\.0\.0\.1:1 yet/)
+  t.notMatch(output, token)
 })
 
 t.test("an agent's text reaches the owner's terminal as text", async (t) => {
@@ -160,9 +160,9 @@ t.test("an agent's text reaches the owner's terminal as text", async (t) => {
   t.match(await box.json(['policies', 'reset-day']), { reset: true })
   const message = 'hi\u001b[2J\u202e\u0007\r\nApproved.\u2028<script>alert(1)</script>'
   const body = { chain: 'base', message, agent_name: `bot${message}`, purpose: message }
-  const asked = await ask(vault.url, token, '/v1/vault/sign-message', body)
-  t.equal(asked?.status, 202)
-  for (const args of [['approvals'], ['deny', asked?.body.approval_id], ['activity']]) {
+  const pendingApproval = await ask(vault.url, token, '/v1/vault/sign-message', body)
+  t.equal(pendingApproval?.status, 202)
+  for (const args of [['approvals'], ['deny', pendingApproval?.body.approval_id], ['activity']]) {
     const { stdout, stderr } = await box.run(args)
     t.not(stdout, '')
     t.notMatch(stdout + stderr, dangerous)

@@ -1,7 +1,9 @@
+import { getDefaultAsset } from '@x402/evm'
 import t from 'tap'
+import { builtInAssets } from '../domain/asset.ts'
 import { resolveAssets } from './assets.ts'
-import { facilitatorChoice } from './facilitator.ts'
 import { parseConfig } from './loadConfig.ts'
+import { facilitatorChoice } from './schema.ts'
 
 const plugins = {
   load: (): never => {
@@ -51,11 +53,25 @@ t.test('other entries add to the built-in tokens', async (t) => {
   t.match(assets[2], { symbol: 'TOLL', decimals: 18, feeBps: 400, usdPerUnit: '0.25' })
 })
 
+t.test('a token that is paid by Permit2 needs no EIP-712 domain', async (t) => {
+  const token =
+    'network: eip155:8453, address: "0x1111111111111111111111111111111111111111", symbol: T, decimals: 18'
+  t.match((await assetsOf(`[{ ${token}, transferMethod: permit2 }]`))[2], { transferMethod: 'permit2' })
+  await t.rejects(assetsOf(`[{ ${token}, transferMethod: eip3009 }]`), /eip712 is missing/)
+})
+
+t.test('the built-in USDC of EVM networks is the token that @x402/evm names', async (t) => {
+  for (const { network, address, eip712, decimals } of builtInAssets) {
+    if (!network.startsWith('eip155:')) continue
+    t.match(getDefaultAsset(network, 'USDC'), { asset: address, ...eip712, decimals }, network)
+  }
+})
+
 t.test('a facilitator is embedded or remote, and both are held to the caps', (t) => {
   const caps = {
     maxGas: 1,
     maxPaymentsPerTransaction: 1,
-    gatherMs: 1,
+    batchWindowMs: 1,
     maxFeePerGasGwei: 1,
     minPrice: '0.0001',
     maxInFlight: 1_024,

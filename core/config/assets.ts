@@ -1,10 +1,10 @@
 import { type Asset, builtInAssets } from '../domain/asset.ts'
 import { familyOf } from '../domain/network.ts'
-import type { AssetConfig, Config } from './types.ts'
+import type { AssetConfig, Config } from './schema.ts'
 
 /**
- * The tokens that links can be paid in: the built-in USDC of each configured network, in the order of `networks`, then
- * the entries of `assets`. An entry with the address of a built-in token changes that one in its place.
+ * The tokens in which links can be paid. First comes the built-in USDC of each configured network, in the order of `networks`, then
+ * the entries of `assets`. An entry with the address of a built-in token replaces that token at its position.
  */
 export function resolveAssets(config: Pick<Config, 'networks' | 'assets'>): readonly Asset[] {
   const builtIn = Object.keys(config.networks).flatMap((id) =>
@@ -18,13 +18,13 @@ export function resolveAssets(config: Pick<Config, 'networks' | 'assets'>): read
   return [...changed, ...added.map((entry) => mergeAsset(undefined, entry))]
 }
 
-/** The built-in token that an entry changes; undefined for a token of the operator's own. */
+/** The built-in token that an entry changes. Undefined if the token is the operator's own. */
 export const builtInTokenOf = (entry: Token): Asset | undefined =>
   builtInAssets.find((asset) => isSameToken(entry, asset))
 
 type Token = Pick<Asset, 'network' | 'address'>
 
-/** EVM addresses are the same in any case (EIP-55 only adds a checksum); base58 is not. */
+/** EVM addresses are equal in any case, because EIP-55 only adds a checksum. Base58 is case-sensitive. */
 export const isSameToken = (a: Token, b: Token): boolean =>
   a.network === b.network && normalAddress(a) === normalAddress(b)
 
@@ -32,7 +32,7 @@ const normalAddress = ({ network, address }: Token): string =>
   familyOf(network) === 'eip155' ? address.toLowerCase() : address
 
 function mergeAsset(base: Asset | undefined, entry: AssetConfig): Asset {
-  // The rules of the loader made sure that a token of the operator's own names both.
+  // If the token is the operator's own, the loader's rules require both.
   const { symbol = base?.symbol ?? '', decimals = base?.decimals ?? 0 } = entry
   const common = {
     network: entry.network,
@@ -45,5 +45,9 @@ function mergeAsset(base: Asset | undefined, entry: AssetConfig): Asset {
   if (familyOf(entry.network) === 'solana')
     return { ...common, program: entry.program ?? base?.program ?? 'token' }
   const eip712 = entry.eip712 ?? base?.eip712
-  return eip712 === undefined ? common : { ...common, eip712 }
+  return {
+    ...common,
+    ...(eip712 !== undefined && { eip712 }),
+    ...(entry.transferMethod === 'permit2' && { transferMethod: 'permit2' }),
+  }
 }

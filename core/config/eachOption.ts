@@ -7,7 +7,7 @@ export interface PlacedOption {
   readonly pointer: Pointer
 }
 
-/** Walks values and schema side by side and gives every plain value together with the option that describes it. */
+/** Yields each plain value with the option that describes it, by walking values and schema side by side. */
 export function* eachOption(
   schema: OptionsSchema | Option,
   value: unknown,

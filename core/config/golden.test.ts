@@ -3,12 +3,11 @@ import { basename, join } from 'node:path'
 import { base58 } from '@scure/base'
 import t from 'tap'
 import type { OptionsSchema } from '../plugin/options.ts'
-import { renderProblems } from './check/problem.ts'
-import { isConfigError } from './configError.ts'
+import { isConfigError, renderProblems } from './check/problem.ts'
 import { parseConfig } from './loadConfig.ts'
 
-// Each file is a configuration, a line of dashes, and what the loader says about it.
-// After a deliberate change of words: UPDATE_GOLDEN=1 node core/config/golden.test.ts, and read the diff.
+// Each file is a configuration, a line of dashes, and the loader's messages about it. After a deliberate
+// change of messages: UPDATE_GOLDEN=1 node core/config/golden.test.ts, and read the diff.
 const folder = join(import.meta.dirname, 'golden')
 const divider = '\n--------\n'
 
@@ -69,7 +68,7 @@ const plugins = {
   names: ['rate-limit'],
   load(use: string) {
     if (use === 'rate-limit') return { name: use, options: rateLimit as OptionsSchema }
-    throw new Error(`Can't load plugin ${JSON.stringify(use)}.`)
+    throw new Error(`Cannot load plugin ${JSON.stringify(use)}.`)
   },
 }
 
@@ -101,5 +100,6 @@ for (const golden of files) {
     t.notMatch(outcome, /hunter2/, 'no value of the environment is in the answer')
     t.notMatch(outcome, /3133[78]|424242/, 'nor a number of it')
     t.notMatch(outcome, /abababab/, 'no key is in the answer')
+    t.notMatch(outcome, /written-secret/, 'nor another secret of the file')
   })
 }

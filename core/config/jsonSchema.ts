@@ -4,16 +4,16 @@ import { configSchema } from './schema.ts'
 
 export type JsonSchema = { readonly [keyword: string]: unknown }
 
-/** A plugin as an editor offers it; `description` is shown beside its name. */
+/** A plugin that an editor offers. The editor shows `description` beside the plugin's name. */
 export type DescribedPlugin = PluginDeclaration & { readonly description?: string }
 
 /**
- * The JSON Schema (draft-07, which the editors' YAML servers read best) of a whole configuration file: completion, hover
- * texts and underlined mistakes while typing. It accepts what the loader accepts before variables are replaced: any plain
- * value may be `${NAME}`, and a section may be empty.
+ * The JSON Schema of a whole configuration file, for completion, hover texts and underlined mistakes. It is draft-07, which the
+ * editors' YAML servers support best. It accepts what the loader accepts before it replaces variables, so any plain value may be
+ * `${NAME}`, and a section may be empty.
  *
- * @param plugins the plugins whose `with` is described; one that is not in the list may have any options.
- * @param schema  what the file may say, with a list `plugins`; the gateway's unless another is named.
+ * @param plugins the plugins whose `with` is described. Other plugins may have any options
+ * @param schema the schema of the file, with a list `plugins`. The gateway's if absent
  */
 export function configJsonSchema(
   plugins: readonly DescribedPlugin[],
@@ -55,7 +55,7 @@ function pluginEntry(entry: JsonSchema, plugins: readonly DescribedPlugin[]): Js
 const isNeeded = ({ required, properties }: OptionsSchema): boolean =>
   (required ?? []).some((name) => !('default' in (properties[name] ?? {})))
 
-/** One option as an editor should see it. */
+/** The schema of one option for an editor. */
 function editorSchema(option: OptionsSchema | Option): JsonSchema {
   const { type, properties, items, additionalProperties, propertyNames, ...rest } = {
     ...option,
@@ -82,7 +82,7 @@ function editorSchema(option: OptionsSchema | Option): JsonSchema {
   }
 }
 
-/** A plain value, or a text with a variable in it. */
+/** A schema that accepts the plain value or a text with a variable. */
 function orVariable(option: JsonSchema): JsonSchema {
   const {
     title,
@@ -101,7 +101,7 @@ function orVariable(option: JsonSchema): JsonSchema {
   }
 }
 
-/** Editors warn about formats they don't know; the loader checks these. */
+/** Removes formats, because editors warn about formats that they do not support. The loader checks them. */
 function withoutFormat(schema: JsonSchema): JsonSchema {
   const { format, ...rest } = schema
   return format === 'caip2'

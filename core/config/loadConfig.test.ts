@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { stringify } from 'yaml'
 import type { OptionsSchema } from '../plugin/options.ts'
-import { isConfigError } from './configError.ts'
+import { isConfigError } from './check/problem.ts'
 import { loadConfig, parseConfig } from './loadConfig.ts'
 import { escapeInterpolation } from './read/interpolate.ts'
 import { segmentsOf, valueAt } from './read/pointer.ts'
@@ -62,7 +62,9 @@ t.test(
   'options are checked by the schema of their own plugin, whatever other schemas were called or had wrong',
   async (t) => {
     const schemaOf = (type: string) => ({
-      ...{ $id: 'https://example.test/options', type: 'object', additionalProperties: false },
+      $id: 'https://example.test/options',
+      type: 'object',
+      additionalProperties: false,
       properties: { value: { type, description: 'A value.' } },
     })
     const problemsFor = async (type: string, value: unknown) => {
@@ -178,15 +180,15 @@ t.test('a file that is too large or nested too deep is refused in words', async 
   t.match((await problemsOf(parse(asKeys))).at(-1), { message: /more than 1000 aliases/ })
 })
 
-t.test('a key that is there twice is named, among very many keys too', async (t) => {
+t.test('a key that occurs twice is named, among very many keys too', async (t) => {
   const errors = async (text: string) =>
     (await problemsOf(parse(text))).filter(({ severity }) => severity === 'error')
   const few = await errors('publicUrl: https://a.example\nlog: {}\nlog: {}\n')
-  t.match(few, [{ path: 'log', line: 3, message: /"log" is there twice/ }])
+  t.match(few, [{ path: 'log', line: 3, message: /"log" occurs twice/ }])
   const many = Array.from({ length: 100_000 }, (_, i) => `k${i}: 1\n`).join('')
   const found = (await errors(`${many}k0: 1\n`)).map(({ line, message }) => [line, message])
   t.match(found[0], [20_000, /more than 20000 values/])
-  t.match(found[1], [100_001, /"k0" is there twice/])
+  t.match(found[1], [100_001, /"k0" occurs twice/])
   t.ok(found.length < 4)
 })
 

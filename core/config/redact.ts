@@ -7,12 +7,12 @@ interface Node {
   readonly additionalProperties?: Node | boolean
 }
 
-/** What stands in a secret's place. */
+/** The text that is printed instead of a secret. */
 export const hiddenValue = '(hidden)'
 
 /**
- * A configuration without its secrets: every value that its schema marks as `writeOnly`, and every text that no schema
- * describes, such as one among the options of somebody's own plugin.
+ * A configuration without its secrets. It hides every value that its schema marks as `writeOnly`, and every text without a schema,
+ * such as an option of a third-party plugin.
  */
 export function redact(value: unknown, schema: Node | undefined): unknown {
   if (value === undefined || value === null) return value

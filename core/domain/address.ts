@@ -1,13 +1,13 @@
-import { addressForm, checksumAddress } from '../evm/address.ts'
-import { readAddress } from '../solana/address.ts'
+import { addressForm, checksumAddress } from '../evm/hex.ts'
+import { readAddress } from '../solana/addresses.ts'
 import type { ChainFamily } from './network.ts'
 
 /**
- * The one spelling of an address, so that equal text is the same wallet: EVM with its EIP-55 checksum, Solana base58 of
- * 32 bytes. An EVM address in mixed case must have the right checksum, because a wrong one is a typing error or tampered
- * with.
+ * The one spelling of an address that Tollgate stores, so that equal texts mean the same wallet. It is the EIP-55 checksum on EVM,
+ * and base58 of 32 bytes on Solana. An EVM address in mixed case must have the right checksum, because a wrong one shows a typing
+ * error or tampering.
  *
- * @returns undefined when it is no address of the chain's family
+ * @returns undefined if the text is no address of the chain's family
  */
 export function canonicalAddress(family: ChainFamily, text: unknown): string | undefined {
   if (typeof text !== 'string') return undefined
@@ -19,7 +19,7 @@ export function canonicalAddress(family: ChainFamily, text: unknown): string | u
   return isMixed && checksummed !== text ? undefined : checksummed
 }
 
-/** Whether what somebody wrote is a known address: in any case on EVM, to the letter on Solana. */
+/** Whether a text is the same address as a known one, in any case on EVM and exactly on Solana. */
 export const isSameAddress = (family: ChainFamily | undefined, text: unknown, known: string): boolean =>
   typeof text === 'string' &&
   (family === 'solana' ? text === known : text.toLowerCase() === known.toLowerCase())

@@ -1,6 +1,6 @@
 import type { NetworkId } from './network.ts'
 
-/** A token that a link can be paid in, on one network. */
+/** A token on one network in which a link can be paid. */
 export interface Asset {
   readonly network: NetworkId
   /** Token contract (EVM, checksummed or not) or mint (Solana). */
@@ -9,18 +9,24 @@ export interface Asset {
   readonly decimals: number
   /** EIP-712 domain of the token (EVM only). */
   readonly eip712?: { readonly name: string; readonly version: string }
-  /** Solana only: the token program that owns the mint. */
+  /** `permit2` if payments by `exact` need Permit2, because the token does not have EIP-3009 (EVM only). */
+  readonly transferMethod?: 'permit2'
+  /** The token program that owns the mint (Solana only). */
   readonly program?: 'token' | 'token-2022'
-  /** The platform's fee in hundredths of a percent: 500 are 5 %. */
+  /** The platform's fee in hundredths of a percent, so that 500 is 5 %. */
   readonly feeBps: number
-  /** What one whole unit is worth in USDC, as a decimal string; `1` for USDC itself. */
+  /** The value of one whole unit in USDC, as a decimal string. It is `1` for USDC itself. */
   readonly usdPerUnit: string
 }
 
-/** The USDC deployments of the networks that Tollgate knows; fee 5 %. */
+/** The USDC deployments on the built-in networks, with a fee of 5 %. The domains are those of @x402/evm 2.27.0. */
 export const builtInAssets: readonly Asset[] = [
   usdc('eip155:8453', '0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913', 'USD Coin'),
   usdc('eip155:84532', '0x036CbD53842c5426634e7929541eC2318f3dCF7e', 'USDC'),
+  usdc('eip155:1', '0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48', 'USD Coin'),
+  usdc('eip155:137', '0x3c499c542cEF5E3811e1192ce70d8cC03d5c3359', 'USD Coin'),
+  usdc('eip155:42161', '0xaf88d065e77c8cC2239327C5EDb3A432268e5831', 'USD Coin'),
+  usdc('eip155:43114', '0xB97EF9Ef8734C71904D8002F8b6Bc66Dd9c48a6E', 'USD Coin'),
   usdc('solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp', 'EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v'),
   usdc('solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1', '4zMMC9srt5Ri5X14GAgXhaHii3GnPAEERYPJgZJDncDU'),
 ]

@@ -1,28 +1,31 @@
 import type { StoreId } from './link.ts'
 import type { ChainName } from './network.ts'
 
-/** Somebody who is signed in with a browser, as stored: never the token of the cookie, only its hash. */
+/** A browser session as the database stores it. It contains a hash of the cookie's token, but not the token. */
 export interface BrowserSession {
   readonly id: string
-  /** Whose store it may change; null: the operator's, who signs in with a token and has no store. */
+  /** The store that the session may change. Null for the operator's session, because the operator has no store. */
   readonly storeId: StoreId | null
-  /** A mark of the credential that the session stands on, and behind a colon SHA-256 of the cookie's text and the credential, hex. */
+  /**
+   * A mark of the credential on which the browser session depends, a colon, and SHA-256 in hex of the cookie's text and the
+   * credential.
+   */
   readonly tokenHash: string
-  /** The wallet that signed in; null for the operator. */
+  /** The wallet that signed in. Null for the operator. */
   readonly wallet: { readonly chain: ChainName; readonly address: string } | null
-  /** What the browser calls itself, shortened: for its owner to tell sessions apart, never to decide by. */
+  /** The browser's name, shortened, by which the owner distinguishes browser sessions. No decision depends on it. */
   readonly userAgent: string
   readonly createdAtMs: number
   readonly lastSeenAtMs: number
-  /** Nobody is signed in by it from then on. */
+  /** End of the session, in ms since 1970. */
   readonly endsAtMs: number
 }
 
-/** A session that nobody uses ends after so long. */
+/** How long a browser session may be unused before it ends, in ms. */
 export const SESSION_IDLE_MS = 12 * 60 * 60_000
-/** However much it is used, it ends then. */
+/** Maximum age of a browser session, even if it is used, in ms. */
 export const SESSION_MOST_MS = 7 * 24 * 60 * 60_000
 
-/** When a session ends that is seen at a moment. */
+/** The end of a browser session that was last used at `seenAtMs`. */
 export const endOfSession = (createdAtMs: number, seenAtMs: number): number =>
   Math.min(createdAtMs + SESSION_MOST_MS, seenAtMs + SESSION_IDLE_MS)

@@ -16,18 +16,19 @@ export interface LedgerEntry {
 const feesOwed = 'fees-owed:'
 
 /**
- * What a store owes the platform, as an account of the ledger. It is the store of what pays for that: an invoice is a session of
- * this account, and what pays it is a purchase of it, so that nothing of either is among the store's own.
+ * The ledger account of the fees that a store owes the platform. In a payment of fees, this account takes the place of the store.
+ * An invoice is a payment session of this account, and its payment is a purchase of this account, so neither appears among the
+ * store's own.
  */
 export const feesAccountOf = (storeId: StoreId): StoreId => feesOwed + storeId
 
-/** The store that owes on this account; undefined for a store. */
+/** The store that owes the fees of this account. Undefined for a store's own account. */
 export const debtorOf = (account: StoreId): StoreId | undefined =>
   account.startsWith(feesOwed) ? account.slice(feesOwed.length) : undefined
 
 /**
- * The entries of a sale in direct mode: the buyer paid the seller's own wallet, and the seller owes the platform its fee. Of fees
- * that were paid: whoever paid the operator's wallet has lowered what the store owes.
+ * The entries of a sale in direct mode, in which the buyer has paid the seller's own wallet and the seller owes the platform its
+ * fee. For a payment of fees, the entries lower what the store owes.
  */
 export function entriesOfSale(purchase: Purchase): LedgerEntry[] {
   const { id, network, asset, amountAtomic, feeAtomic, storeId, buyerWallet } = purchase
@@ -49,7 +50,7 @@ export function entriesOfSale(purchase: Purchase): LedgerEntry[] {
   ]
 }
 
-/** The entries that take a sale back: each line of the sale, negated. */
+/** The entries that reverse a sale, which are the sale's entries with negated amounts. */
 export function entriesOfRefund(purchase: Purchase): LedgerEntry[] {
   return entriesOfSale(purchase).map((e) => ({
     ...e,
@@ -58,27 +59,34 @@ export function entriesOfRefund(purchase: Purchase): LedgerEntry[] {
   }))
 }
 
+/** The entries that reverse a refund whose transfer left the chain, because the seller has the money of the sale again. */
+export function entriesOfLostRefund(purchase: Purchase): LedgerEntry[] {
+  return entriesOfSale(purchase).map((entry) => ({ ...entry, kind: 'refund' as const }))
+}
+
 /**
- * Entries that belong to one purchase and cancel out.
- * @throws for anything else: a mistake that must not reach the books
+ * Checks that entries belong to one purchase and add up to zero.
+ *
+ * @throws if they do not, because such a mistake must not reach the ledger
  */
 export function bookable(entries: readonly LedgerEntry[], purchaseId: string): readonly LedgerEntry[] {
-  const sums = new Map<string, bigint>()
+  const rollups = new Map<string, bigint>()
   for (const { purchaseId: of, network, asset, amountAtomic } of entries) {
     const unit = `${network} ${asset}`
-    sums.set(unit, (sums.get(unit) ?? 0n) + amountAtomic)
+    rollups.set(unit, (rollups.get(unit) ?? 0n) + amountAtomic)
     if (of !== purchaseId)
       throw new Error(`Expected ledger entries of purchase ${purchaseId}, got one of ${of}.`)
   }
-  for (const [unit, sum] of sums) {
+  for (const [unit, sum] of rollups) {
     if (sum !== 0n) throw new Error(`Expected ledger entries that add up to zero, got ${sum} of ${unit}.`)
   }
   return entries
 }
 
 /**
- * Entries in one text, as stores keep them: a sale's four are one row (bench/durableSteps.ts). Most are of one asset, which is named once:
- * `[network, asset, [kind, account, amount, account, amount], [kind, …]]`; others are a list of {@link EntryText}.
+ * All entries of a purchase in one text, so that a database stores them in one row (bench/durableSteps.ts). If all have the same
+ * asset, the text names the asset once: `[network, asset, [kind, account, amount, account, amount], [kind, …]]`. Otherwise it is a
+ * list of {@link EntryText}.
  */
 export function entriesText(entries: readonly LedgerEntry[]): string {
   const [{ network, asset } = { network: '', asset: '' }] = entries
@@ -98,10 +106,14 @@ export function entriesText(entries: readonly LedgerEntry[]): string {
 
 type EntryText = [account: string, network: string, asset: string, amountAtomic: string, kind: string]
 
-/** What {@link entriesText} wrote. @throws for anything else */
+/** Reads a text of {@link entriesText}. @throws for any other text */
 export function toEntries(purchaseId: string, text: string): LedgerEntry[] {
   const entryOf = ([account, network, asset, amountAtomic, kind]: EntryText): LedgerEntry => ({
-    ...{ purchaseId, account, network, asset, amountAtomic: BigInt(amountAtomic) },
+    purchaseId,
+    account,
+    network,
+    asset,
+    amountAtomic: BigInt(amountAtomic),
     kind: kind as LedgerEntry['kind'],
   })
   const stored = JSON.parse(text) as EntryText[] | [network: string, asset: string, ...runs: string[][]]

@@ -1,15 +1,18 @@
 import { TollgateError } from '../errors/error.ts'
 
-/** An amount in an asset's smallest unit. USDC has 6 decimals, so one USDC is `1_000_000n`. Never a JavaScript number. */
+/**
+ * An amount in an asset's smallest unit. USDC has 6 decimals, so one USDC is `1_000_000n`. A JavaScript number is never used,
+ * because it could be rounded.
+ */
 export type AtomicAmount = bigint
 
 const decimalForm = /^(0|[1-9]\d{0,59})(?:\.(\d{1,18}))?$/
 
 /**
- * Reads a decimal string such as `0.10` into atomic units of an asset with `decimals` decimals.
+ * Parses a decimal string such as `0.10` into atomic units of an asset with `decimals` decimals.
  *
- * @throws {TollgateError} `VALIDATION_ERROR` when it is not a plain decimal (no sign, no exponent), or when it has more
- *   decimals than the asset: rounding somebody's money is never right.
+ * @throws {TollgateError} `VALIDATION_ERROR` if the text is not a plain decimal (no sign, no exponent). Also if it has more
+ *   decimals than the asset, because money must never be rounded
  */
 export function parseAmount(text: string, decimals: number): AtomicAmount {
   const match = decimalForm.exec(text)
@@ -19,7 +22,7 @@ export function parseAmount(text: string, decimals: number): AtomicAmount {
   return BigInt(match[1]! + fraction.padEnd(decimals, '0'))
 }
 
-/** Writes atomic units as a decimal string, without trailing zeros but with at least `minDecimals` places. */
+/** Formats atomic units as a decimal string. Trailing zeros are removed down to `minDecimals` places. */
 export function formatAmount(amount: AtomicAmount, decimals: number, minDecimals = 0): string {
   const sign = amount < 0n ? '-' : ''
   const digits = (amount < 0n ? -amount : amount).toString().padStart(decimals + 1, '0')
@@ -31,17 +34,17 @@ export function formatAmount(amount: AtomicAmount, decimals: number, minDecimals
   return fraction === '' ? sign + whole : `${sign}${whole}.${fraction}`
 }
 
-/** The platform's share of an amount: rounded down, so that a fee never exceeds what was agreed. 500 bps are 5 %. */
+/** The platform's share of an amount, where 500 bps is 5 %. It is rounded down, so that a fee is never higher than agreed. */
 export function feeOf(amount: AtomicAmount, feeBps: number): AtomicAmount {
   return (amount * BigInt(feeBps)) / 10_000n
 }
 
 /**
- * Converts a USDC price to another asset at a fixed rate from the configuration, rounded up to the asset's smallest
- * unit, so that a seller never gets less than the price.
+ * Converts a USDC price to another asset at a fixed rate from the configuration. It rounds up to the asset's smallest unit, so that
+ * a seller never gets less than the price.
  *
  * @param priceAtomic price in atomic USDC (6 decimals)
- * @param usdPerUnit  decimal string: what one whole unit of the asset is worth in USDC, such as `0.25`
+ * @param usdPerUnit value of one whole unit of the asset in USDC, as a decimal string such as `0.25`
  */
 export function convertPrice(priceAtomic: AtomicAmount, usdPerUnit: string, decimals: number): AtomicAmount {
   const rate = parseAmount(usdPerUnit, 18)

@@ -1,64 +1,80 @@
-/** A CAIP-2 chain id: `eip155:8453`, `solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp`. */
+/** A CAIP-2 chain id, such as `eip155:8453` or `solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp`. */
 export type NetworkId = `eip155:${string}` | `solana:${string}`
 export type ChainFamily = 'eip155' | 'solana'
-/** The two names that the marketplace API uses for a chain family. */
+/** The names of the chain families in the marketplace API. */
 export type ChainName = 'base' | 'solana'
 
-/** What is known of a network without asking it. */
+/** What Tollgate knows about a network without configuration. */
 export interface NetworkFacts {
   readonly id: NetworkId
-  /** Name in x402 version 1. */
-  readonly v1Name: string
+  /** Short name on the command line, such as `base`. It is also the network's name in x402 version 1, unless `isInV1` is false. */
+  readonly name: string
+  readonly isInV1?: false
   readonly title: string
   readonly explorerTx: string
 }
 
 export const knownNetworks: readonly NetworkFacts[] = [
-  { id: 'eip155:8453', v1Name: 'base', title: 'Base', explorerTx: 'https://basescan.org/tx/' },
+  { id: 'eip155:8453', name: 'base', title: 'Base', explorerTx: 'https://basescan.org/tx/' },
   {
     id: 'eip155:84532',
-    v1Name: 'base-sepolia',
+    name: 'base-sepolia',
     title: 'Base Sepolia',
     explorerTx: 'https://sepolia.basescan.org/tx/',
   },
+  { id: 'eip155:1', name: 'ethereum', title: 'Ethereum', explorerTx: 'https://etherscan.io/tx/' },
+  { id: 'eip155:137', name: 'polygon', title: 'Polygon', explorerTx: 'https://polygonscan.com/tx/' },
+  {
+    id: 'eip155:42161',
+    name: 'arbitrum',
+    isInV1: false,
+    title: 'Arbitrum One',
+    explorerTx: 'https://arbiscan.io/tx/',
+  },
+  { id: 'eip155:43114', name: 'avalanche', title: 'Avalanche', explorerTx: 'https://snowtrace.io/tx/' },
   {
     id: 'solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp',
-    v1Name: 'solana',
+    name: 'solana',
     title: 'Solana',
     explorerTx: 'https://explorer.solana.com/tx/',
   },
   {
     id: 'solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1',
-    v1Name: 'solana-devnet',
+    name: 'solana-devnet',
     title: 'Solana Devnet',
     explorerTx: 'https://explorer.solana.com/tx/',
   },
 ]
 
 const byId = new Map(knownNetworks.map((n) => [n.id as string, n]))
-const byV1Name = new Map(knownNetworks.map((n) => [n.v1Name, n]))
+const byName = new Map(knownNetworks.map((n) => [n.name, n]))
 
-/** The family of a CAIP-2 id; undefined for anything that is not `eip155:<number>` or `solana:<32 base58>`. */
+/** The family of a CAIP-2 id. Undefined if the text has neither of the forms `eip155:<number>` and `solana:<32 base58>`. */
 export function familyOf(network: string): ChainFamily | undefined {
   if (/^eip155:[1-9]\d{0,17}$/.test(network)) return 'eip155'
   if (/^solana:[1-9A-HJ-NP-Za-km-z]{32}$/.test(network)) return 'solana'
 }
 
-/** Where a block explorer shows a transaction; undefined for a network that is not known. */
+/** The address of a transaction in a block explorer. Undefined if Tollgate does not know the network. */
 export function explorerUrl(network: string, transaction: string): string | undefined {
   const facts = byId.get(network)
   if (facts === undefined) return undefined
-  const cluster = facts.v1Name === 'solana-devnet' ? '?cluster=devnet' : ''
+  const cluster = facts.name === 'solana-devnet' ? '?cluster=devnet' : ''
   return facts.explorerTx + encodeURIComponent(transaction) + cluster
 }
 
 export const factsOf = (network: string): NetworkFacts | undefined => byId.get(network)
-/** What people call a network: `Base`; of one that is not known, its CAIP-2 id. */
+/** The display name of a network, such as `Base`. If Tollgate does not know the network, its CAIP-2 id. */
 export const networkTitle = (network: string): string => factsOf(network)?.title ?? network
-export const networkOfV1Name = (name: string): NetworkId | undefined => byV1Name.get(name)?.id
-/** The v1 name of a network; undefined where version 1 has none, so v1 clients are not offered it. */
-export const v1NameOf = (network: string): string | undefined => byId.get(network)?.v1Name
-/** The other way: what a name of the marketplace API stands for. */
+export const networkOfV1Name = (name: string): NetworkId | undefined => byName.get(name)?.id
+/**
+ * The network's name in x402 version 1. Undefined if version 1 has no name for it, so that v1 clients get no offer on that network.
+ */
+export const v1NameOf = (network: string): string | undefined => {
+  const facts = byId.get(network)
+  return facts?.isInV1 === false ? undefined : facts?.name
+}
+/** The chain family of a name in the marketplace API. */
 export const chainFamilyOf = (chain: ChainName): ChainFamily => (chain === 'solana' ? 'solana' : 'eip155')
 export const chainNameOf = (network: string): ChainName =>
   familyOf(network) === 'solana' ? 'solana' : 'base'

@@ -1,33 +1,55 @@
 import { hash } from 'node:crypto'
+import { base58 } from '@scure/base'
 import type { LinkId, StoreId } from './link.ts'
 import type { AtomicAmount } from './money.ts'
-import type { NetworkId } from './network.ts'
+import { familyOf, type NetworkId } from './network.ts'
 
-/** SHA-256, hex, of canonical network, asset, payer and nonce (EVM) or of network and message bytes (Solana). */
+/**
+ * Identifies a payment. It is SHA-256 in hex over network, asset, payer and nonce (EVM), or over network and message bytes
+ * (Solana).
+ */
 export type PaymentKey = string
 
-/** The part of a payment's key that is the same for every payment in a token. */
+/** The part of an EVM payment key that is the same for every payment in a token. */
 export const evmPaymentKeyPrefix = (network: NetworkId, asset: string): string =>
   `${network}|${asset.toLowerCase()}|`
 
-/** The key of an EIP-3009 authorisation: SHA-256 of network, token, payer and nonce, the last three in lower case. */
+/** The key of an EIP-3009 authorization. It is SHA-256 over network, token, payer and nonce, the last three in lower case. */
 export const evmPaymentKey = (prefix: string, payer: string, nonce: string): PaymentKey =>
   hash('sha256', `${prefix}${payer}|${nonce}`, 'hex')
 
 /**
- * The key of a plain transfer, which no x402 payment has: SHA-256 of network, what names its transaction for good (an EVM
- * hash, the hash of a Solana message), and which of its transfers it is.
+ * The key of a plain transfer, which differs from the key of every x402 payment. It is SHA-256 over the network, the permanent id
+ * of the transfer's transaction (an EVM hash, or the hash of a Solana message), and the transfer's index in that transaction.
  */
 export const transferKey = (network: NetworkId, transaction: string, event: string): PaymentKey =>
   hash('sha256', `${network}|transfer|${transaction}|${event}`, 'hex')
 
-/** The key of a Solana payment: SHA-256 of network and message, so that signatures make no second payment of it. */
+/**
+ * The key of a Solana payment. It is SHA-256 over network and message, so that the same message with other signatures is the same
+ * payment.
+ */
 export const solanaPaymentKey = (network: NetworkId, message: Uint8Array): PaymentKey =>
   hash('sha256', Buffer.concat([Buffer.from(`${network}|`), message]), 'hex')
 
+const signatureBytes = 64
+/** Base58 writes 64 bytes as 64 to 88 characters. */
+const signatureForm = /^[1-9A-HJ-NP-Za-km-z]{64,88}$/
+
 /**
- * A mistake of the caller's own that must not reach the tables: a key that is not 32 bytes in hex would be cut or lost, and
- * 1e300 or 0.5 ms come back as something else than was meant, or not at all.
+ * The one spelling of a transaction's id that Tollgate stores. It is a 32-byte hash in lower case (EVM), or the base58 of a 64-byte
+ * signature (Solana), which is case-sensitive.
+ *
+ * @returns undefined if the text cannot be an id on this network
+ */
+export function canonicalTransaction(network: NetworkId, text: string): string | undefined {
+  if (familyOf(network) === 'eip155') return /^0x[0-9a-fA-F]{64}$/.test(text) ? text.toLowerCase() : undefined
+  return signatureForm.test(text) && base58.decode(text).length === signatureBytes ? text : undefined
+}
+
+/**
+ * Catches mistakes of the caller before they reach the database. A key that is not 32 bytes in hex would be truncated or lost. A
+ * time such as 1e300 or 0.5 ms would be read back as another value, or not at all.
  *
  * @throws RangeError
  */
@@ -39,26 +61,28 @@ export function requireClaimable({ key, validBeforeMs }: { key: string; validBef
 }
 
 /**
- * Where a payment stands. Each arrow is one commit, conditional on the state it leaves and on the row's lease;
- * core/payments/rules.ts makes every one of them.
+ * The state of a payment. Each arrow is one commit, which requires that the row still has the earlier state and the expected lease.
+ * core/payments/rules.ts and reconciliation.ts make all these changes.
  *
  * claimed → settling → settled → delivered
- * claimed → rejected              nothing was broadcast; the claim may be taken again by the same payment
- * claimed → delivered, refund_due  a plain transfer, which was on chain before anybody told of it
- * settling → rejected             the settler knows that nothing was sent after all; as above
- * settling → pending              broadcast, outcome unknown
- * pending → rejected              its bytes were never sent, and another transaction has used their account number; as above
- * settling, pending → failed_final  can never land: expired, and the nonce unused on chain
+ * claimed → rejected              nothing was broadcast, so the payment may be claimed again
+ * claimed → delivered, refund_due  a plain transfer, which was on chain before it was claimed
+ * claimed → settled              a call that costs nothing, so nothing is sent
+ * settling → rejected             the settler reports that nothing was sent, so the payment may be claimed again
+ * settling → pending              the transaction was broadcast, and its outcome is unknown
+ * pending → rejected              its bytes were never sent, and their nonce is used, so the payment may be claimed again
+ * settling, pending → failed_final  it can never land, because it has expired and its nonce is unused on chain
  * settling, pending → settled     found on chain
- * settling, pending, failed_final → delivered  pays a session, which nothing else has to be handed out for
- * settling, pending → refund_due  found on chain when nobody waited any more, and there is no answer to hand out
- * failed_final → settled, refund_due  somebody else has made it land after all
+ * settling, pending, failed_final → delivered  it pays a payment session, which has no response to send
+ * settling, pending → refund_due  found on chain after its call had ended, and there is no response to send
+ * failed_final → settled, refund_due  another sender has made it land
  * settled, delivered → refund_due → refunded
- * settled, delivered → refunded   a seller's refund: what is not owed yet is owed and paid back in one commit
- * refund_due → settled            it landed when nobody waited any more, and now its buyer is back to be served
- * settled, delivered, refund_due → reorged  the transfer left the chain again
- * reorged → settled, delivered, refund_due  it came back: to be handed out, handed out before, or owed
- * reorged → failed_final          it can't come back any more
+ * settled, delivered → refunded   a seller's refund, which makes the payment owed and refunded in one commit
+ * refund_due → settled            it landed after its call had ended, and its buyer has returned for the response
+ * refunded → refund_due           the refund left the chain, so the buyer does not have the money
+ * settled, delivered, refund_due → reorged  the transfer left the chain
+ * reorged → settled, delivered, refund_due  the transfer came back, and its response is available, was delivered, or is owed
+ * reorged → failed_final          the transfer can no longer come back
  */
 export type PaymentState =
   | 'claimed'
@@ -73,7 +97,7 @@ export type PaymentState =
   | 'reorged'
 
 const arrows: Readonly<Record<PaymentState, readonly PaymentState[]>> = {
-  claimed: ['settling', 'rejected', 'delivered', 'refund_due'],
+  claimed: ['settling', 'settled', 'rejected', 'delivered', 'refund_due'],
   rejected: ['claimed'],
   settling: ['settled', 'delivered', 'pending', 'failed_final', 'rejected', 'refund_due'],
   pending: ['settled', 'delivered', 'failed_final', 'refund_due', 'rejected'],
@@ -81,44 +105,73 @@ const arrows: Readonly<Record<PaymentState, readonly PaymentState[]>> = {
   settled: ['delivered', 'refund_due', 'refunded', 'reorged'],
   delivered: ['refund_due', 'refunded', 'reorged'],
   refund_due: ['refunded', 'reorged', 'settled'],
-  refunded: [],
+  refunded: ['refund_due'],
   reorged: ['settled', 'delivered', 'refund_due', 'failed_final'],
 }
 
-/** Whether the state machine has this arrow. */
+/** Whether the state machine has this transition. */
 export const mayMove = (from: PaymentState, to: PaymentState): boolean => arrows[from].includes(to)
 
 /** All of them. */
 export const paymentStates = Object.keys(arrows) as readonly PaymentState[]
 
-/** Why a payment is owed back that was charged before the seller was asked, and landed when nobody waited any more. */
+/**
+ * Reason of a payment that is owed back, because it was to be charged before the seller's API was called, and landed only after its
+ * call had ended.
+ */
 export const landedLate = 'landed_late'
 
-/** Why a payment is owed back that landed after its session had ended otherwise. */
+/** Reason of a payment that is owed back, because it landed after its payment session had ended without it. */
 export const sessionOver = 'session_over'
 
 /**
- * Kept with an open payment whose bytes settle several and were not stored for all of them: they were never sent, and from here on
- * nobody sends them. Its account number has to be used by something else; then the payment is as good as before.
+ * Reason of an open payment whose bytes settle several payments and were not stored for all of them. The bytes were never sent, and
+ * no process will send them. Once another transaction has used their nonce, the payment can be used again.
  */
 export const neverSent = 'settlement_never_sent'
 
-/** Kept with a payment whose transfer left the chain after its answer was delivered, so that it is not owed when it returns. */
+/**
+ * Reason of a payment whose transfer left the chain after its response was delivered. If the transfer comes back, the payment is
+ * not owed back.
+ */
 export const reorgedAfterDelivery = 'reorged_after_delivery'
 
 /**
- * Kept with a charged payment whose buyer had hung up when its answer was ready. What the gateway itself failed to send has no such note,
- * and is owed back when its buyer has not come for it; this one counts as delivered then.
+ * Reason of a charged payment whose buyer had disconnected when its response was ready. If the buyer does not return, the payment
+ * counts as delivered. A payment whose response the gateway failed to send has another reason, so it is owed back.
  */
-export const notCollected = 'answer_not_collected'
+export const notCollected = 'response_not_collected'
 
-/** Kept with a payment whose proved refund left the chain again, and why `refund.due` is told once more. */
+/** Reason of a payment that is owed back, because its recorded refund left the chain. */
 export const refundLeftChain = 'refund_left_chain'
 
-/** States in which money may be on its way and nobody knows the outcome: the recovery's work. */
+/**
+ * Reason of a refunded payment whose lost refund came back after another refund had replaced it, so that the buyer has the money
+ * twice.
+ */
+export const refundedTwice = 'refunded_twice'
+
+/**
+ * Ends the `requestHash` of a payment whose buyer gets the response before the charge. It is part of the claim, so that recovery
+ * knows after a crash that there is nothing to deliver.
+ */
+const SENT_FIRST = ':sent-first'
+
+/** The `requestHash` of a call whose buyer gets the response before the charge. */
+export const sentFirst = (requestHash: string): string => requestHash + SENT_FIRST
+
+/** Whether the buyer of a payment has got the response before the charge, as far as it was sent. */
+export const isSentFirst = ({ requestHash }: { readonly requestHash: string }): boolean =>
+  requestHash.endsWith(SENT_FIRST)
+
+/** A `requestHash` without the end that {@link sentFirst} adds. */
+export const callOf = (requestHash: string): string =>
+  isSentFirst({ requestHash }) ? requestHash.slice(0, -SENT_FIRST.length) : requestHash
+
+/** States in which money may be in flight with an unknown outcome. Recovery works on payments in these states. */
 export const unresolvedStates = ['settling', 'pending'] as const satisfies readonly PaymentState[]
 
-/** States in which a process may be at work on a payment: only in these a row has a lease. */
+/** States in which a process may work on a payment. A row has a lease only in these states. */
 export const openStates = [
   'claimed',
   'settling',
@@ -135,115 +188,129 @@ export const chargedStates = [
   'refunded',
 ] as const satisfies readonly PaymentState[]
 
-/** States that account for a transfer that is on chain: it is charged, or what became of it is still being looked up. */
+/** States that account for a transfer on chain. The payment is charged, or recovery is still finding out its outcome. */
 export const accountedStates: readonly PaymentState[] = [...unresolvedStates, ...chargedStates, 'reorged']
 
-/** States from which a seller may give the money back; whatever is not owed yet is owed and paid back in one commit. */
+/** States in which a seller may refund the payment. If the payment is not owed back yet, one commit makes it owed and refunded. */
 export const refundableStates = [
   'settled',
   'delivered',
   'refund_due',
 ] as const satisfies readonly PaymentState[]
 
-/** The facts of a payment that are known before it is claimed; all from the link's own terms and the signed bytes. */
+/**
+ * States of a payment that has charged nothing and is not going to. Another payment of the same payer may take over its payment
+ * identifier.
+ */
+export const unchargedStates = ['rejected', 'failed_final'] as const satisfies readonly PaymentState[]
+
+/** What is known about a payment before it is claimed. It comes only from the link's own terms and the signed bytes. */
 export interface PaymentIdentity {
   readonly key: PaymentKey
   readonly network: NetworkId
   readonly asset: string
   readonly payer: string
-  /** EIP-3009 nonce (0x…), or the hex SHA-256 of the Solana message. */
+  /** EIP-3009 nonce (0x…), or SHA-256 of the Solana message in hex. */
   readonly nonce: string
   readonly payTo: string
+  /** The authorized amount. In scheme `upto`, less may be charged. */
   readonly amountAtomic: AtomicAmount
-  /** After this time the signed bytes can not land any more, in ms since 1970; Solana: when the block hash must have expired. */
+  /**
+   * Time after which the signed bytes can no longer land, in ms since 1970. On Solana this is the time by which the block hash must
+   * have expired.
+   */
   readonly validBeforeMs: number
 }
 
-/** What was signed for the chain, stored before it is broadcast. */
+/** What a settler has signed for the chain. It is stored before it is broadcast. */
 export interface SettlementAttempt {
-  /** Which settler signed: `evm:eip155:84532:0xabc…`, `svm:…`, or the remote facilitator's URL. */
+  /** The settler that has signed, such as `evm:eip155:84532:0xabc…`, `svm:…`, or the remote facilitator's URL. */
   readonly settler: string
-  /** The signed transaction, hex (EVM) or base64 (Solana); empty for a remote facilitator. */
+  /** The signed transaction in hex (EVM) or base64 (Solana). Empty for a remote facilitator. */
   readonly bytes: string
-  /** Hash or signature of those bytes; empty while a remote facilitator has not named it. */
+  /** Hash or signature of the bytes. Empty until the remote facilitator has named it. */
   readonly transaction: string
   /**
-   * EVM: the account nonce of the settling key, as a string. Solana: a slot at which the chain knew the block hash, so that
-   * a block behind it that does not know it has forgotten it. Null elsewhere, and where nobody asked.
+   * On EVM, the settling key's account nonce as a string. On Solana, a slot at which the chain had the block hash, so that a later
+   * block without that hash proves that it has expired. Null elsewhere, or if the slot was not queried.
    */
   readonly sequence: string | null
-  /** The same bytes settle other payments as well, and are stored for each of them. */
+  /** True if the same bytes settle other payments too. The bytes are stored with each of these payments. */
   readonly isShared?: true
 }
 
-/** Whether the sequence is a number that a key's transactions have one after the other: only one of them can ever land with it. */
-export const hasAccountNumber = ({ settler, sequence }: SettlementAttempt): boolean =>
+/** Whether the sequence is a nonce of the settling key. Only one of a key's transactions with the same nonce can ever land. */
+export const hasNonce = ({ settler, sequence }: SettlementAttempt): boolean =>
   sequence !== null && settler.startsWith('evm:')
 
-/** An attempt of a payment that is open. */
+/** The attempt of an open payment. */
 export interface OpenAttempt extends SettlementAttempt {
-  /** It was on chain and left it: what was signed before it may have left as well, whatever the books say by now. */
+  /**
+   * True if the transaction was on chain and left it. What was signed before it may have left the chain too, even if the ledger
+   * does not show that yet.
+   */
   readonly isReorged?: true
-  /** Its bytes are never sent ({@link neverSent}): whoever has the key uses up its number. */
+  /** True if the bytes must never be sent ({@link neverSent}). The lease holder of the key uses up their nonce. */
   readonly isUnsent?: true
   /**
-   * It is open no more: this very transaction has settled it not long ago. Its number is used, unless that has left the chain since,
-   * which the books do not know yet: when they do, the same bytes are sent again.
+   * True if this transaction has recently settled its payment, which is therefore no longer open. The nonce is used, unless the
+   * transaction has left the chain since. Once the ledger shows that it left, the same bytes are sent again.
    */
   readonly isMined?: true
 }
 
-/** An answer kept so that a repeated call with the same payment gets it. */
-export interface StoredAnswer {
+/** A response that is stored for a repeated call with the same payment. */
+export interface StoredResponse {
   readonly status: number
-  /** Flat list of name, value, name, value; as the buyer saw them. */
+  /** Names and values in turn, as the buyer got them. */
   readonly headers: readonly string[]
   readonly body: Uint8Array
 }
 
-/** One row of the payments table, without its answer. */
+/** One row of the payments table, without its response. */
 export interface PaymentRecord extends PaymentIdentity {
-  /** Number of the row: names it in every change. */
+  /** Id of the row. Every change identifies the payment by it. */
   readonly row: number
   readonly state: PaymentState
-  /** x402 scheme: `exact`. */
+  /** x402 scheme, such as `exact`. */
   readonly scheme: string
-  /** Lease of the process that works on it; null where nobody does. */
+  /** Lease of the process that works on the payment. Null if no process does. */
   readonly lease: number | null
-  /** Null where no link is sold. */
+  /** Null if the payment is not for a link. */
   readonly linkId: LinkId | null
-  /** The payment session that it pays; null for a call. */
+  /** The payment session that the payment pays. Null for a call. */
   readonly sessionId: string | null
   readonly storeId: StoreId
   /**
-   * SHA-256, hex, of method, path, query and body of the call it buys: one payment buys one call. Behind it, where it was noted,
-   * `:` and a mark of who made the call: a stranger who has read the payment on chain has another.
+   * SHA-256 in hex of method, path, query and body of the call, because one payment buys one call. If the caller is known, `:` and
+   * a mark of the caller follow, then the headers that decided the price, if any. A stranger who has read the payment on chain has another mark. See {@link sentFirst} for its end.
    */
   readonly requestHash: string
-  /** Fixed at the claim, so that a buyer hears it even while the settlement is pending. UUID. */
+  /** UUID of the purchase. It is fixed at the claim, so that the buyer gets it even while the settlement is pending. */
   readonly purchaseId: string
-  /** The x402 payload as received, JSON: what a settler needs to go on after a crash. `{}` once it was forgotten. */
+  /** The x402 payload as received, as JSON. A settler can continue with it after a crash. `{}` after it was deleted. */
   readonly payload: string
   readonly attempt: SettlementAttempt | null
-  /** Whether an answer is stored. */
-  readonly hasAnswer: boolean
-  /** Final transaction on chain. */
+  /** Whether a response is stored. */
+  readonly hasResponse: boolean
+  /** The payment's final transaction on chain. */
   readonly transaction: string | null
   /**
-   * Which of the transaction's events is this payment's. EVM: log index, decimal; Solana: `0`; where only a facilitator's
-   * word is known: `nonce:<nonce>`.
+   * Which event of the transaction belongs to this payment. On EVM it is the log index in decimal, on Solana `0`. It is
+   * `nonce:<nonce>` if only a facilitator's response reported the transfer.
    */
   readonly event: string | null
-  /** Block number (EVM) or slot (Solana) in which it was seen on chain; null where nobody saw it there. */
+  /** Block number (EVM) or slot (Solana) in which the transfer was seen. Null if it was not seen on chain. */
   readonly block: number | null
-  /** What was charged, at most `amountAtomic`; null until it is known. */
+  /**
+   * The charged amount, at most `amountAtomic`. While the outcome is unknown, it is the amount that is being charged, if that is
+   * less than `amountAtomic`, and otherwise null.
+   */
   readonly chargedAtomic: AtomicAmount | null
   readonly errorReason: string | null
-  /** Found on chain after it had been given up, without a purchase: rows of before 2026-11 only. */
-  readonly isLandedLate: boolean
-  /** How often it was put off since it last moved. */
+  /** How often recovery has put the payment off since its last change. */
   readonly tries: number
-  /** Why it was put off, in words for the operator; null since it last moved. */
+  /** Why recovery has put the payment off, as a message for the operator. Null after each change. */
   readonly dueReason: string | null
   readonly claimedAtMs: number
   readonly updatedAtMs: number

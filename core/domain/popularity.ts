@@ -1,20 +1,20 @@
 import type { ReviewCounts } from './review.ts'
 
-const dayMs = 24 * 60 * 60 * 1000
+const DAY_MS = 24 * 60 * 60 * 1000
 
-/** Who bought within this time counts. */
-export const POPULAR_MS = 30 * dayMs
-/** Probes of this time make the uptime. */
-export const UPTIME_MS = 7 * dayMs
-/** Days in which a link that sells nothing any more loses half of its popularity. */
+/** Maximum age of purchases that count, in ms. */
+export const POPULAR_MS = 30 * DAY_MS
+/** Maximum age of probes that count for the uptime, in ms. */
+export const UPTIME_MS = 7 * DAY_MS
+/** Days in which a link without sales loses half of its popularity. */
 const HALF_LIFE_DAYS = 7
-/** What a rating is taken for that nobody gave, and how many reviews that is worth. */
+/** The assumed share of good reviews of a link without reviews, and the number of reviews for which it counts. */
 const PRIOR = { share: 0.7, reviews: 10 }
 
 export interface Demand {
-  /** Different wallets that bought within {@link POPULAR_MS}, without the seller's own. */
+  /** Distinct wallets that bought within {@link POPULAR_MS}, without the seller's own wallets. */
   readonly payers: number
-  /** Of the last of their purchases; of no use where there is none. */
+  /** Time of the last purchase by one of these payers. It has no meaning if there are none. */
   readonly lastSaleAtMs: number
   /** Share of good probes, 0 to 1. */
   readonly uptime: number
@@ -22,18 +22,18 @@ export interface Demand {
 }
 
 /**
- * What links are ordered by: `ln(1 + payers) × 2^(−days since the last sale / 7) × uptime × rating`, the rating as a Bayes mean,
- * so that one good review is not better than ninety-nine of a hundred.
+ * The popularity by which links are sorted: `ln(1 + payers) × 2^(−days since the last sale / 7) × uptime × rating`. The rating is a
+ * Bayesian mean, so that a single good review ranks below ninety-nine good ones of a hundred.
  *
- * Given as the logarithm of that, moved to a fixed day: the order of two links is the same at any later time, so that nothing has
- * to be counted again because time went by. 0 where nobody bought.
+ * The function returns the logarithm relative to a fixed day. Two links then keep their order as time passes, so that nothing has
+ * to be computed again. 0 without buyers.
  */
 export function popularityOf({ payers, lastSaleAtMs, uptime, reviews }: Demand): number {
   if (payers === 0) return 0
   const { share, reviews: weight } = PRIOR
   const rating = (reviews.positive + share * weight) / (reviews.total + weight)
   const today = Math.log(1 + payers) * Math.max(uptime, 0.001) * rating
-  // A payer counts once a day: when on it, makes no difference.
-  const day = Math.floor(lastSaleAtMs / dayMs)
+  // All purchases of a day count as made at the same time, so that a payer counts once a day.
+  const day = Math.floor(lastSaleAtMs / DAY_MS)
   return Math.log2(today) + day / HALF_LIFE_DAYS
 }

@@ -1,6 +1,6 @@
 import type { LinkId, StoreId } from './link.ts'
 
-/** What a buyer says of what was bought: one of a purchase, never changed. */
+/** A buyer's review of a purchase. A purchase has at most one, which never changes. */
 export interface Review {
   readonly id: string
   readonly purchaseId: string
@@ -18,9 +18,9 @@ export interface ReviewCounts {
   readonly positive: number
 }
 
-/** The percentage of reviews that are positive, a whole number; null where there is none. */
+/** The percentage of positive reviews, as an integer. Null without reviews. */
 export const ratingOf = ({ total, positive }: ReviewCounts): number | null =>
   total === 0 ? null : Math.round((100 * positive) / total)
 
-/** How long a purchase can be reviewed. */
+/** How long a purchase can be reviewed, in ms. */
 export const REVIEWABLE_MS = 90 * 24 * 60 * 60 * 1000

@@ -7,22 +7,22 @@ export interface Store {
   readonly displayName: string
   readonly bio: string
   readonly avatarUrl: string
-  /** In the order in which they are shown. */
+  /** Social links, in the order in which pages show them. */
   readonly socials: readonly Social[]
   readonly developerModeEnabled: boolean
   readonly createdBy: 'agent' | 'operator'
   readonly payout: Payout
-  /** When a payout wallet was last changed; null while they are those that the store was opened with. */
+  /** When a payout wallet was last changed. Null if the wallets are still those of the store's creation. */
   readonly payoutChangedAtMs: number | null
   readonly createdAtMs: number
   readonly updatedAtMs: number
 }
 
-/** A page of the seller's elsewhere. */
+/** A link to one of the seller's pages elsewhere. */
 export interface Social {
   readonly type: SocialType
   readonly url: string
-  /** Those of the same number stand in the order in which they were sent. */
+  /** Position of the link. Links with equal positions keep the order in which they were sent. */
   readonly displayOrder: number
   readonly isVisible: boolean
 }
@@ -33,21 +33,21 @@ export const socialTypes = [
 ] as const
 export type SocialType = (typeof socialTypes)[number]
 
-/** A wallet that may sign in to a store: one store per (chain, address). */
+/** A wallet that may sign in to a store. A wallet on a chain belongs to only one store. */
 export interface StoreWallet {
   readonly storeId: StoreId
   readonly chain: 'base' | 'solana'
-  /** EVM: lower case. Solana: base58 as is. */
+  /** The address, in lower case on EVM and in base58 on Solana. */
   readonly address: string
 }
 
-/** An API key as stored: never the key, only its HMAC. */
+/** An API key as the database stores it. It contains only the key's HMAC, never the key. */
 export interface ApiKey {
   readonly id: string
   readonly storeId: StoreId
   readonly name: string
   readonly keyPrefix: string
-  /** HMAC-SHA256 of the full key under the server's secret, hex. */
+  /** HMAC-SHA256 of the full key under the server's secret, in hex. */
   readonly keyHash: string
   readonly isActive: boolean
   readonly lastUsedAtMs: number | null
@@ -55,7 +55,7 @@ export interface ApiKey {
   readonly createdAtMs: number
 }
 
-/** A text that was handed out for a wallet to sign; one use. */
+/** A text that a wallet has to sign. It can be used once. */
 export interface SignInNonce {
   readonly nonce: string
   readonly chain: 'base' | 'solana'

@@ -1,33 +1,33 @@
 import fc from 'fast-check'
 import t from 'tap'
 import {
+  CALL_WINDOW_MS,
   CALLS_TO_JUDGE,
   CHARGED_PAYERS_TO_JUDGE,
-  callWindowMs,
-  confirmSpanMs,
+  confirmationSpansMs,
   cooldownsMs,
   freshHealth,
   type HealthObservation,
   type HealthState,
   observe,
+  PROBE_FAILURE_SPAN_MS,
   PROBE_FAILURES_TO_SUSPEND,
-  probeFailureSpanMs,
   reEnableStep,
   suspensionAfter,
 } from './suspension.ts'
 
 const start = Date.UTC(2026, 0, 1)
-const minuteMs = 60_000
+const MINUTE_MS = 60_000
 
 interface Step {
   readonly atMs: number
   readonly what: HealthObservation
 }
 
-/** What is observed at a time, or the observations of a call that began and ended then. */
+/** An observation at a time, or the observations of a call that began and ended then. */
 type Happening = HealthObservation | ((atMs: number) => readonly HealthObservation[])
 
-/** Runs the steps and says at which times a suspension was called for. */
+/** Runs the steps and returns the times at which a suspension was due. */
 function run(steps: readonly Step[], from: HealthState = freshHealth): { state: HealthState; at: number[] } {
   const at: number[] = []
   let state = from
@@ -39,10 +39,10 @@ function run(steps: readonly Step[], from: HealthState = freshHealth): { state: 
   return { state, at }
 }
 
-/** Who calls where it does not matter. */
+/** The caller where it does not matter. */
 const caller = ['203.0.113.1']
 const probe = (failed: boolean): HealthObservation => ({ kind: 'probe', failed })
-/** A call that ends in the moment in which it began. */
+/** A call that ends at the moment in which it began. */
 const call =
   (failed: boolean) =>
   (startedAtMs: number): readonly HealthObservation[] => [
@@ -55,7 +55,7 @@ const steps = (count: number, everyMs: number, what: Happening, from = start): S
   Array.from({ length: count }, (_, i) => stepsAt(from + i * everyMs, what)).flat()
 
 const mostlyFailed = fc.oneof({ weight: 9, arbitrary: fc.constant(true) }, fc.constant(false))
-/** A call that takes its time to end, or something that is observed at once. */
+/** A call that takes its time to end, or an immediate observation. */
 type Event = { readonly kind: 'call'; readonly failed: boolean; readonly lastsMs: number } | HealthObservation
 const events: fc.Arbitrary<Event> = fc.oneof(
   { weight: 6, arbitrary: fc.record({ kind: fc.constant('probe' as const), failed: mostlyFailed }) },
@@ -64,7 +64,7 @@ const events: fc.Arbitrary<Event> = fc.oneof(
     arbitrary: fc.record({
       kind: fc.constant('call' as const),
       failed: mostlyFailed,
-      lastsMs: fc.nat(3 * minuteMs),
+      lastsMs: fc.nat(3 * MINUTE_MS),
     }),
   },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('egress' as const), up: fc.boolean() }) },
@@ -72,7 +72,7 @@ const events: fc.Arbitrary<Event> = fc.oneof(
   { weight: 1, arbitrary: fc.constant({ kind: 'suspended' as const }) },
 )
 const histories = fc
-  .array(fc.tuple(fc.integer({ min: 0, max: 3 * minuteMs }), events), {
+  .array(fc.tuple(fc.integer({ min: 0, max: 3 * MINUTE_MS }), events), {
     minLength: 40,
     maxLength: 200,
     size: 'max',
@@ -96,7 +96,7 @@ t.test('five failed probes suspend, but not before five minutes have passed', as
   t.same(run(steps(5, 75_000, probe(true))).at, [start + 300_000], 'the fifth, exactly five minutes later')
   t.same(run(steps(5, 74_000, probe(true))).at, [], 'five within less than five minutes')
   t.same(run(steps(6, 60_000, probe(true))).at, [start + 300_000], 'one a minute: the sixth')
-  t.same(run(steps(4, 10 * minuteMs, probe(true))).at, [], 'four over half an hour')
+  t.same(run(steps(4, 10 * MINUTE_MS, probe(true))).at, [], 'four over half an hour')
 })
 
 t.test('one healthy probe or one successful call starts the row of failures anew', async (t) => {
@@ -118,7 +118,7 @@ t.test('half of twenty calls within ten minutes suspend', async (t) => {
   t.same(run(mixed(10, 10, 1_000)).at, [start + 19_000])
   t.same(run(mixed(9, 10, 1_000)).at, [], 'nineteen calls')
   t.same(run(mixed(11, 10, 1_000)).at, [], 'less than half')
-  t.same(run(mixed(0, 20, minuteMs)).at, [], 'twenty over twenty minutes')
+  t.same(run(mixed(0, 20, MINUTE_MS)).at, [], 'twenty over twenty minutes')
 })
 
 t.test(
@@ -134,7 +134,7 @@ t.test(
         if (verdict.suspend !== null) return verdict.confirmOverMs
       }
     }
-    const { manyCallers, fewCallers } = confirmSpanMs
+    const { manyCallers, fewCallers } = confirmationSpansMs
     t.equal(
       firstConfirmedOver((i) => [`203.0.113.${i}`]),
       manyCallers,
@@ -173,7 +173,7 @@ t.test(
       fewCallers,
       'nobody knows',
     )
-    const byProbes = steps(6, minuteMs, probe(true))
+    const byProbes = steps(6, MINUTE_MS, probe(true))
     let state = freshHealth
     for (const { atMs, what } of byProbes) {
       const verdict = observe(state, what, atMs)
@@ -194,7 +194,7 @@ const paidCall =
       : { kind: 'call-failed', startedAtMs, caller: by, isCharged: paid === 'charged' },
   ]
 
-/** What the probes have to say once calls have made a link suspicious. */
+/** Over what times probes have to confirm a suspicion raised by these calls. */
 function confirmedOver(calls: readonly ReturnType<typeof paidCall>[]): number[] {
   const over: number[] = []
   let state = freshHealth
@@ -236,7 +236,7 @@ t.test('payers who were served outweigh those with inputs that fail', async (t) 
 })
 
 t.test('a good probe ends a suspicion, and does not make the payers forgotten', async (t) => {
-  // Its own failing calls make it suspicious over and over, each time with a good probe.
+  // Its own failing calls make it suspicious again and again, each time with a good probe.
   const calls = [0, 1, 2, 3, 4].flatMap((i) => [
     paidCall('charged', payer(i)),
     ...Array.from({ length: 19 }, () => paidCall('uncharged', ['192.0.2.1', '0xseller'])),
@@ -248,24 +248,27 @@ t.test('a good probe ends a suspicion, and does not make the payers forgotten', 
 })
 
 t.test('a link that is suspended is not suspended again until it was re-enabled', async (t) => {
-  const broken = steps(20, minuteMs, probe(true))
+  const broken = steps(20, MINUTE_MS, probe(true))
   t.same(run(broken).at.length, 1)
   const again = [
     ...broken,
-    { atMs: start + 20 * minuteMs, what: { kind: 're-enabled' } as const },
-    ...steps(6, minuteMs, probe(true), start + 21 * minuteMs),
+    { atMs: start + 20 * MINUTE_MS, what: { kind: 're-enabled' } as const },
+    ...steps(6, MINUTE_MS, probe(true), start + 21 * MINUTE_MS),
   ]
   t.same(run(again).at.length, 2)
 })
 
-t.test('nothing is suspended while the way out is down, nor for what happened meanwhile', async (t) => {
-  const down = { atMs: start, what: { kind: 'egress', up: false } as const }
-  const failures = [...steps(30, minuteMs, probe(true)), ...steps(40, 1_000, call(true))]
-  const outage = run([down, ...failures])
-  t.same(outage.at, [])
-  const back = { atMs: start + 40 * minuteMs, what: { kind: 'egress', up: true } as const }
-  t.same(run([back, ...steps(4, 2 * minuteMs, probe(true), back.atMs)], outage.state).at, [])
-})
+t.test(
+  'nothing is suspended while the gateway has no connectivity, nor for what happened meanwhile',
+  async (t) => {
+    const down = { atMs: start, what: { kind: 'egress', up: false } as const }
+    const failures = [...steps(30, MINUTE_MS, probe(true)), ...steps(40, 1_000, call(true))]
+    const outage = run([down, ...failures])
+    t.same(outage.at, [])
+    const back = { atMs: start + 40 * MINUTE_MS, what: { kind: 'egress', up: true } as const }
+    t.same(run([back, ...steps(4, 2 * MINUTE_MS, probe(true), back.atMs)], outage.state).at, [])
+  },
+)
 
 t.test('every suspension has its cause in the observations before it', async (t) => {
   let suspensions = 0
@@ -292,10 +295,10 @@ t.test('every suspension has its cause in the observations before it', async (t)
         if (what.kind === 'call-answered' || (what.kind === 'probe' && !what.failed)) row = []
         if (what.kind === 'probe' && what.failed) row.push(atMs)
         if (verdict.suspend === null) continue
-        const first = Math.floor(atMs / minuteMs) * minuteMs - callWindowMs + minuteMs
+        const first = Math.floor(atMs / MINUTE_MS) * MINUTE_MS - CALL_WINDOW_MS + MINUTE_MS
         const calls = begun.filter((startedAtMs) => startedAtMs >= first).length
         const failures = failed.filter((startedAtMs) => startedAtMs >= first).length
-        const byProbes = row.length >= PROBE_FAILURES_TO_SUSPEND && atMs - row[0]! >= probeFailureSpanMs
+        const byProbes = row.length >= PROBE_FAILURES_TO_SUSPEND && atMs - row[0]! >= PROBE_FAILURE_SPAN_MS
         const byCalls = calls >= CALLS_TO_JUDGE && failures * 2 >= calls
         if (isSuspended || !isUp || !(byProbes || byCalls)) return false
         suspensions++
@@ -325,7 +328,12 @@ t.test('calls that fail fast are not held against those that are still under way
 
 t.test('a call counts in the minute in which it began, also when it ends in a later one', async (t) => {
   const slow = steps(20, 1_000, (startedAtMs) => [{ kind: 'calls', count: 1, startedAtMs }], start)
-  const next = steps(20, 1_000, (startedAtMs) => [{ kind: 'calls', count: 1, startedAtMs }], start + minuteMs)
+  const next = steps(
+    20,
+    1_000,
+    (startedAtMs) => [{ kind: 'calls', count: 1, startedAtMs }],
+    start + MINUTE_MS,
+  )
   const late = Array.from(
     { length: 20 },
     (_, i): Step => ({
@@ -334,7 +342,7 @@ t.test('a call counts in the minute in which it began, also when it ends in a la
     }),
   )
   t.same(run([...slow, ...next, ...late]).at, [start + 90_019], 'twenty of forty')
-  const tooLate = late.map(({ atMs, what }): Step => ({ atMs: atMs + callWindowMs, what }))
+  const tooLate = late.map(({ atMs, what }): Step => ({ atMs: atMs + CALL_WINDOW_MS, what }))
   t.same(run([...slow, ...next, ...tooLate]).at, [], 'calls of a time that is no longer looked at')
 })
 
@@ -397,7 +405,7 @@ t.test('the state stays small and the argument is left alone, whatever the clock
 })
 
 t.test('a clock that is put back does not keep old calls for good', async (t) => {
-  const ahead = run(steps(19, 1_000, call(true), start + 1_000 * minuteMs)).state
+  const ahead = run(steps(19, 1_000, call(true), start + 1_000 * MINUTE_MS)).state
   t.same(run([...stepsAt(start, call(true))], ahead).at, [])
   const after = run(steps(20, 1_000, call(true)), ahead)
   t.same(after.at, [start + 19_000])
@@ -414,7 +422,7 @@ t.test('cooldowns grow with the count, and the fifth suspension is permanent', a
   )
   t.same(
     cooldownsMs,
-    [15, 60, 360, 1440].map((minutes) => minutes * minuteMs),
+    [15, 60, 360, 1440].map((minutes) => minutes * MINUTE_MS),
   )
 })
 

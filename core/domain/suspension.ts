@@ -1,112 +1,118 @@
 import type { LinkSuspension } from './link.ts'
 
-const minuteMs = 60_000
-const hourMs = 60 * minuteMs
+const MINUTE_MS = 60_000
+const HOUR_MS = 60 * MINUTE_MS
 
-/** Failed probes in a row that suspend a link, and the least time from the first to the last of them. */
+/**
+ * Consecutive failed probes that suspend a link. `probeFailureSpanMs` is the minimum time from the first to the last of these
+ * probes, in ms.
+ */
 export const PROBE_FAILURES_TO_SUSPEND = 5
-export const probeFailureSpanMs = 5 * minuteMs
-/** Calls that are looked at: of this many or more within the window, half failed. */
+export const PROBE_FAILURE_SPAN_MS = 5 * MINUTE_MS
+/** Minimum calls in the window of `callWindowMs` for a verdict. If at least half of them failed, the link is suspect. */
 export const CALLS_TO_JUDGE = 20
-export const callWindowMs = 10 * minuteMs
-/** Different callers whose calls failed, from which on they are taken for many. */
+export const CALL_WINDOW_MS = 10 * MINUTE_MS
+/** Number of distinct callers of failed calls from which on they count as many. */
 export const MANY_CALLERS = 4
 /**
- * Calls only raise a suspicion: somebody may have looked for inputs that fail. So many probes have to fail as well, all of them, and
- * spread out, because one input may keep an API down for some seconds; when few callers met the failures, for as long as it takes
- * without any call.
+ * Number of probes that must all fail before failed calls suspend a link. Failed calls alone only raise a suspicion, because a
+ * caller may have searched for inputs that fail. The probes are spread over time, because one input may keep an API down for some
+ * seconds. If only few callers had failures, they are spread over `probeFailureSpanMs`, which a suspension by probes alone takes.
  */
 export const PROBES_TO_CONFIRM = 5
-export const confirmSpanMs = { manyCallers: minuteMs, fewCallers: probeFailureSpanMs } as const
+export const confirmationSpansMs = { manyCallers: MINUTE_MS, fewCallers: PROBE_FAILURE_SPAN_MS } as const
 /**
- * Different payers who were charged for calls that failed, from which on no probe speaks for the seller: it is easy to answer
- * health checks well and buyers badly. They have to be as many as those who were served. Whoever was not charged has lost
- * nothing, and can make as many failures as he likes for nothing: then the probes have the last word.
+ * If this many distinct payers were charged for failed calls, good probes do not clear the seller, because an API could respond
+ * well to health checks and badly to buyers. There must also be at least as many of them as payers who were served. Callers who
+ * were not charged do not count, because they can cause any number of failures for free.
  */
 export const CHARGED_PAYERS_TO_JUDGE = 5
-/** Callers that are remembered for each minute; more can't make them more different. */
+/** Maximum callers that are remembered for each minute. More callers would not change the verdict. */
 const CALLERS_PER_MINUTE = 50
-/** Good probes, one after the other, that a link needs to be re-enabled. */
+/** Consecutive good probes that a link needs to be re-enabled. */
 export const PROBES_TO_RE_ENABLE = 2
-/** How far back earlier suspensions count. */
-export const suspensionMemoryMs = 30 * 24 * hourMs
-/** Cooldown of the first, second, third and fourth suspension within that time; the fifth is permanent. */
-export const cooldownsMs: readonly number[] = [15 * minuteMs, hourMs, 6 * hourMs, 24 * hourMs]
+/** How long an earlier suspension counts, in ms. */
+export const SUSPENSION_MEMORY_MS = 30 * 24 * HOUR_MS
+/** Cooldowns of the first to the fourth suspension within `SUSPENSION_MEMORY_MS`, in ms. The fifth suspension is permanent. */
+export const cooldownsMs: readonly number[] = [15 * MINUTE_MS, HOUR_MS, 6 * HOUR_MS, 24 * HOUR_MS]
 
 /** Calls that began in one minute. */
 export interface CallMinute {
   /** Minutes since 1970. */
   readonly minute: number
-  /** Calls that the seller's API was asked, those that are still under way among them. */
+  /** Calls for which the gateway called the seller's API, including calls in flight. */
   readonly calls: number
   readonly failed: number
-  /** Who met the failures; at most 50. */
+  /** The callers of the failed calls, at most 50. */
   readonly failedBy: readonly Caller[]
-  /** Those of them who were charged; kept when a good probe ends a suspicion. */
+  /** The callers of failed calls who were charged. They stay remembered when a good probe ends a suspicion. */
   readonly chargedPayers: readonly Caller[]
-  /** Who paid and got an answer; at most 50. */
+  /** The payers who got a response, at most 50. */
   readonly servedPayers: readonly Caller[]
 }
 
 /**
- * Who made a call, by everything that is known: the address, and the wallet of one that was paid for. Two callers are the same when
- * they have any of it in common, and nobody when nothing is known of them, so that neither a wallet with many addresses nor an address with many wallets is many.
+ * A caller, as its address and, for a paid call, its wallet. Two callers are the same if they share one of these, so that neither a
+ * wallet with many addresses nor an address with many wallets counts as many callers. A caller without address and wallet is not
+ * counted.
  */
 export type Caller = readonly string[]
 
-/** What is remembered of a link's health; at most ten minutes of counts, however many calls there are. */
+/** The remembered health of a link. Its size does not depend on the number of calls. */
 export interface HealthState {
   readonly failedProbesInARow: number
   readonly firstFailedProbeMs: number
-  /** No two of the same minute, at most ten. */
+  /** The counts of at most ten different minutes. */
   readonly callMinutes: readonly CallMinute[]
-  /** Nothing is suspended twice. */
+  /** True if the link is suspended, so that it is not suspended again. */
   readonly isSuspended: boolean
-  /** False while the gateway's own way out is down: failures then say nothing about the seller. */
+  /** False while the gateway itself has no connectivity, so that failures are not the seller's. */
   readonly isEgressUp: boolean
 }
 
 /**
- * What happened. A probe or a call has failed when it timed out, could not connect or was answered with 500 or more;
- * everything below is healthy, 402 and other 4xx too.
+ * An observation of a link's API. A probe or a call has failed if it timed out, could not connect, or got a status of 500 or above.
+ * Every other status is healthy, including 402 and other 4xx.
  */
 export type HealthObservation =
   | { readonly kind: 'probe'; readonly failed: boolean }
   /**
-   * `count` calls began at that time, ms since 1970; negative for calls that are taken back, because their callers broke
-   * them off. A call counts from its beginning: failing is fast and a good answer may take long, so that a judgement of
-   * what has ended finds too many failures in every burst.
+   * `count` calls began at `startedAtMs`, in ms since 1970. It is negative for calls that are taken back, because their callers
+   * aborted them. A call counts from its beginning, because a failure is often faster than a good response. If only ended calls
+   * counted, each burst would begin with too many failures.
    */
   | { readonly kind: 'calls'; readonly count: number; readonly startedAtMs: number }
   | { readonly kind: 'call-answered' }
-  /** Somebody paid for a call that began then, and was served. */
+  /** A payer whose call began at `startedAtMs` got a response. */
   | { readonly kind: 'payer-served'; readonly startedAtMs: number; readonly caller: Caller }
   | {
       readonly kind: 'call-failed'
       readonly startedAtMs: number
       readonly caller: Caller
-      /** Whether its caller was charged all the same. */
+      /** Whether the caller was charged although the call failed. */
       readonly isCharged?: boolean | undefined
     }
   | { readonly kind: 'egress'; readonly up: boolean }
-  /** The link was suspended, by this process or by a neighbour. */
+  /** This process or another one has suspended the link. */
   | { readonly kind: 'suspended' }
   | { readonly kind: 're-enabled' }
-  /** What calls made suspicious was not confirmed: they are counted anew, but who paid is remembered. */
+  /**
+   * The probes did not confirm a suspicion that failed calls had raised. Calls count from zero again, but payers stay remembered.
+   */
   | { readonly kind: 'cleared' }
 
 export interface HealthVerdict {
   readonly state: HealthState
-  /** Why the link is to be suspended now, in words for its seller; null when it is not. */
+  /** Why the link must be suspended now, as a message for its seller. Null if it need not be. */
   readonly suspend: string | null
   /**
-   * Over how long {@link PROBES_TO_CONFIRM} probes have to fail before it is; a good one, and nothing is suspended. 0 when it
-   * needs no probe.
+   * Time over which {@link PROBES_TO_CONFIRM} probes must fail before the link is suspended, in ms. A good probe prevents the
+   * suspension. 0 if no probe is needed.
    */
   readonly confirmOverMs: number
 }
 
-/** The state of a link of which nothing is known yet. */
+/** The state of a link without observations. */
 export const freshHealth: HealthState = {
   failedProbesInARow: 0,
   firstFailedProbeMs: 0,
@@ -116,13 +122,13 @@ export const freshHealth: HealthState = {
 }
 
 /**
- * Takes one observation into account. Pure: the same state, observation and time give the same verdict.
+ * Adds one observation. It is a pure function of state, observation and time.
  *
- * A verdict says `suspend` once; the caller then has it confirmed where it says so, stores {@link suspensionAfter}, and goes on with
- * the new state. Only
- * probes make a row of failures, but a call that succeeds breaks it: an API that answers its buyers is not down.
+ * A verdict has `suspend` only once. The caller then confirms the suspicion if required, stores {@link suspensionAfter}, and
+ * continues with the new state. Only failed probes count as consecutive failures. A successful call resets that count, because an
+ * API that responds to its buyers is not down.
  *
- * @param nowMs ms since 1970. A clock that was put back forgets what now lies in the future instead of waiting for it.
+ * @param nowMs ms since 1970. Counts that are in the future are dropped, because the clock was set back
  */
 export function observe(state: HealthState, observation: HealthObservation, nowMs: number): HealthVerdict {
   switch (observation.kind) {
@@ -152,9 +158,9 @@ export function observe(state: HealthState, observation: HealthObservation, nowM
 }
 
 /**
- * The suspension that follows when a link is suspended now.
+ * The suspension of a link that is suspended now.
  *
- * @param earlier suspensions of the link within the last {@link suspensionMemoryMs}, this one not counted
+ * @param earlier number of suspensions of the link within the last {@link SUSPENSION_MEMORY_MS}, without this one
  */
 export function suspensionAfter(earlier: number, reason: string, nowMs: number): LinkSuspension {
   const cooldownMs = cooldownsMs[earlier]
@@ -162,7 +168,7 @@ export function suspensionAfter(earlier: number, reason: string, nowMs: number):
   return { sinceMs: nowMs, reason, cooldownUntilMs: nowMs + cooldownMs, permanent: false }
 }
 
-/** Whether a seller may try to re-enable the link: `probe` means yes, after {@link PROBES_TO_RE_ENABLE} good probes. */
+/** Whether a seller may try to re-enable the link. `probe` means that {@link PROBES_TO_RE_ENABLE} good probes are needed. */
 export function reEnableStep(
   suspension: LinkSuspension | null,
   nowMs: number,
@@ -179,7 +185,7 @@ function observeProbe(state: HealthState, failed: boolean, nowMs: number): Healt
   const row = isFirst ? 1 : Math.min(state.failedProbesInARow + 1, PROBE_FAILURES_TO_SUSPEND)
   const since = isFirst ? nowMs : state.firstFailedProbeMs
   const next = { ...state, failedProbesInARow: row, firstFailedProbeMs: since }
-  if (row < PROBE_FAILURES_TO_SUSPEND || nowMs - since < probeFailureSpanMs) return quiet(next)
+  if (row < PROBE_FAILURES_TO_SUSPEND || nowMs - since < PROBE_FAILURE_SPAN_MS) return quiet(next)
   return loud(next, `The last ${row} or more health checks failed, over at least 5 minutes.`, 0)
 }
 
@@ -190,7 +196,7 @@ function observeFailedCall(
 ): HealthVerdict {
   if (!state.isEgressUp) return quiet(state)
   const minute = minuteOf(startedAtMs)
-  // A call that began before all was forgotten, or before the window, says nothing about the calls that are counted.
+  // If the call began before the window or before the counts were reset, it is not among the counted calls.
   const isCounted = (m: CallMinute) => m.minute === minute && m.failed < m.calls
   const callMinutes = withinWindow(state.callMinutes, nowMs).map((m) =>
     isCounted(m)
@@ -209,12 +215,13 @@ function observeFailedCall(
     calls += m.calls
     failures += m.failed
   }
-  // While a suspicion is looked into, it is only remembered who paid.
+  // While a suspicion is being checked, the state records payers but makes no verdict.
   if (state.isSuspended || calls < CALLS_TO_JUDGE || failures * 2 < calls) return quiet(next)
   const why = `${failures} of ${calls} calls within 10 minutes failed or timed out.`
-  if (payersAreUnserved(callMinutes)) return loud(next, `${why} Those who were charged met the failures.`, 0)
+  if (payersAreUnserved(callMinutes))
+    return loud(next, `${why} The callers who were charged met the failures.`, 0)
   const isByMany = differentOf(callMinutes.flatMap(({ failedBy }) => failedBy)) >= MANY_CALLERS
-  return loud(next, why, isByMany ? confirmSpanMs.manyCallers : confirmSpanMs.fewCallers)
+  return loud(next, why, isByMany ? confirmationSpansMs.manyCallers : confirmationSpansMs.fewCallers)
 }
 
 function observeServedPayer(
@@ -251,7 +258,7 @@ function differentOf(callers: readonly Caller[]): number {
   return different
 }
 
-/** Adds calls to the minute in which they began, or takes them from it. */
+/** Adds calls to the minute in which they began, or removes them from that minute. */
 function countCalls(
   minutes: readonly CallMinute[],
   { count, startedAtMs }: { readonly count: number; readonly startedAtMs: number },
@@ -267,16 +274,16 @@ function countCalls(
   return count < 0 ? kept : withinWindow([...kept, { ...noCalls, minute, calls: count }], nowMs)
 }
 
-/** Drops what left the window or, after the clock was put back, lies ahead. */
+/** Drops minutes before the window, and minutes in the future, which exist if the clock was set back. */
 function withinWindow(minutes: readonly CallMinute[], nowMs: number): readonly CallMinute[] {
   const last = minuteOf(nowMs)
-  const first = last - callWindowMs / minuteMs + 1
+  const first = last - CALL_WINDOW_MS / MINUTE_MS + 1
   return minutes.filter((m) => m.minute >= first && m.minute <= last)
 }
 
 const noCalls = { failed: 0, failedBy: [], chargedPayers: [], servedPayers: [] } as const
 
-const minuteOf = (ms: number) => Math.floor(ms / minuteMs)
+const minuteOf = (ms: number) => Math.floor(ms / MINUTE_MS)
 
 const quiet = (state: HealthState): HealthVerdict => ({ state, suspend: null, confirmOverMs: 0 })
 const loud = (state: HealthState, suspend: string, confirmOverMs: number): HealthVerdict => ({

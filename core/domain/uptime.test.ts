@@ -3,7 +3,10 @@ import t from 'tap'
 import { type Checks, suspendedMsOf, uptimeOf } from './uptime.ts'
 
 const checks = (more: Partial<Checks> = {}): Checks => ({
-  ...{ probes: 0, failedProbes: 0, calls: 0, failedCalls: 0 },
+  probes: 0,
+  failedProbes: 0,
+  calls: 0,
+  failedCalls: 0,
   ...more,
 })
 

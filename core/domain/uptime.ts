@@ -1,10 +1,10 @@
 import type { LinkSuspension } from './link.ts'
 
-/** How a link's API was found, in some time. */
+/** The checks and calls of a link's API in some period. */
 export interface Checks {
   readonly probes: number
   readonly failedProbes: number
-  /** Calls with which it was asked, and those that failed by its fault. */
+  /** Calls for which the gateway called the link's API. `failedCalls` are those that failed through the API's fault. */
   readonly calls: number
   readonly failedCalls: number
 }
@@ -15,8 +15,8 @@ export interface SuspensionChange {
 }
 
 /**
- * How much of the time a link could be called, 0 to 1: the share of its health checks that passed, of the time in which it was
- * not suspended, when nobody asks. Without health checks, calls count in their place. Null where nothing is known.
+ * The share of time in which a link could be called, from 0 to 1. It is the share of health checks that passed, times the share of
+ * time without suspension. If there are no health checks, calls count instead. Null without any data.
  */
 export function uptimeOf(checks: Checks, suspendedMs: number, elapsedMs: number): number | null {
   const served = elapsedMs <= 0 ? 1 : Math.max(0, 1 - suspendedMs / elapsedMs)
@@ -25,19 +25,22 @@ export function uptimeOf(checks: Checks, suspendedMs: number, elapsedMs: number)
   return suspendedMs > 0 ? served : null
 }
 
-/** What a call is wherever calls are counted: a request, free or paid, that the link's API answered without failing (5xx, timeout). */
+/**
+ * The number of successful calls. Wherever calls are counted, a call is a free or paid request to which the link's API responded
+ * without failing (5xx, timeout).
+ */
 export const answeredCalls = ({ calls, failedCalls }: Pick<Checks, 'calls' | 'failedCalls'>): number =>
   Math.max(0, calls - Math.max(0, failedCalls))
 
-/** The share of what did not fail; null where there was nothing. */
+/** The share that did not fail. Null without any data. */
 export const shareOf = (all: number, failed: number): number | null =>
   all <= 0 ? null : Math.max(0, all - Math.max(0, failed)) / all
 
 /**
- * For how long a link was suspended between two moments.
+ * How long a link was suspended between two moments, in ms.
  *
- * @param changes the oldest first. One that begins with a re-enabling was suspended before; a suspension without an end is over,
- *   unless it is the present one
+ * @param changes oldest first. If the first change is a re-enabling, the link was suspended before it. A suspension without an end
+ *   counts as over, unless it is the current one
  */
 export function suspendedMsOf(
   changes: readonly SuspensionChange[],

@@ -1,101 +1,120 @@
 import { randomUUID } from 'node:crypto'
 import type { LinkId, StoreId } from './link.ts'
 
-/** Everything that an endpoint may ask to hear of. */
-export const webhookKinds = [
-  'purchase.confirmed',
-  'payment.confirmed',
-  'payment.expired',
-  'refund.due',
-  'refund.recorded',
-  'link.suspended',
-  'review.created',
-  'test',
-] as const
-
-export type WebhookKind = (typeof webhookKinds)[number]
-
 /**
- * What the `webhookUrl` of a link hears of. The marketplace interface (section 6) knows this kind only: its receivers take
- * whatever comes for a sale.
+ * The events to which an endpoint may subscribe. `when` says when each is sent, and `data` names the fields besides the purchase's.
  */
-export const kindsOfLinks: readonly WebhookKind[] = ['purchase.confirmed', 'test']
+export const webhookEvents = {
+  'purchase.confirmed': {
+    when: 'A payment is on chain and recorded as a purchase. Each purchase causes one such event.',
+    data: '`status`: `settled` and `delivered` are sales',
+  },
+  'payment.confirmed': {
+    when: 'A payment session was paid. The payment also causes `purchase.confirmed`.',
+    data: '`session`',
+  },
+  'payment.expired': {
+    when: 'A payment session expired after 30 minutes without a payment.',
+    data: '`session`',
+  },
+  'refund.due': {
+    when: 'The store owes a refund. Either a buyer was charged and received nothing, or a chain reorganization undid the transfer of a refund.',
+    data: '`reason`',
+  },
+  'refund.recorded': {
+    when: 'The gateway found the transfer of a refund on chain and recorded the refund. The event is sent again if the transfer left the chain and came back.',
+    data: '`refund`. If the transfer came back, also `reason`: `refunded_twice` means that the store paid another refund in between',
+  },
+  'link.suspended': {
+    when: "The gateway refuses calls of a link, because the link's API is down.",
+    data: '`linkId`, `slug`, `title`, `reason`, `permanent`, `cooldownUntil`',
+  },
+  'review.created': { when: 'A buyer reviewed a purchase.', data: '`review`' },
+  test: { when: 'You requested a test with `POST /api/v1/webhooks/{id}/test`.', data: '`webhookId`' },
+} as const
 
-/** `gone`: it answered 410. `failing`: nothing got through for a whole schedule of tries. `seller`: its seller's wish. */
+export type WebhookKind = keyof typeof webhookEvents
+
+export const webhookKinds = Object.keys(webhookEvents) as readonly WebhookKind[]
+
+/** `gone`: the endpoint returned 410. `failing`: every attempt of a whole schedule has failed. `seller`: the seller disabled it. */
 export type DisabledReason = 'gone' | 'failing' | 'seller'
 
-/** An address that a store's events are sent to. */
+/** An address to which a store's events are sent. */
 export interface WebhookEndpoint {
-  /** The link's own id where it is the `webhookUrl` of a link. */
+  /** The endpoint's id. For the `webhookUrl` of a link, this is the link's id. */
   readonly id: string
   readonly storeId: StoreId
-  /** Null: it hears of every link of the store. */
+  /** The link whose events the endpoint gets. Null if it gets the events of every link of the store. */
   readonly linkId: LinkId | null
   readonly url: string
   readonly description: string
   readonly kinds: readonly WebhookKind[]
-  /** What its secret is derived from, beside the server's own. */
+  /** Text from which the endpoint's secret is derived, together with the server's own secret. */
   readonly salt: string
-  /** The same of the secret before this one, which signs as well until then. */
+  /** The salt of the previous secret, which also signs until `previousUntilMs`. Null if there is none. */
   readonly previousSalt: string | null
   readonly previousUntilMs: number | null
-  /** Nothing is sent, and nothing new is kept for it, from then on; null: it is enabled. */
+  /** When the endpoint was disabled. Since then it gets nothing, and no new events are stored for it. Null while it is enabled. */
   readonly disabledAtMs: number | null
   readonly disabledReason: DisabledReason | null
-  /** The first try that failed since one got through; null after one that did. */
+  /** Time of the first failed attempt since the last successful one. Null after a successful attempt. */
   readonly failingSinceMs: number | null
-  /** Since when it hears of what it asks for now: the ledger check demands an event of every purchase since. */
+  /** When the endpoint subscribed to its current kinds of events. The ledger check requires an event for every later purchase. */
   readonly listeningSinceMs: number
   readonly createdAtMs: number
   readonly updatedAtMs: number
 }
 
-/** Something that happened, kept in the commit that made it so. */
+/** An event. The commit that caused the event also stores it. */
 export interface WebhookEvent {
-  /** In the order of their commits. */
+  /** Number in the order of the commits. */
   readonly seq: number
-  /** `webhook-id`: the same for every try, every endpoint and every replay. */
+  /** Value of `webhook-id`, which is the same for every attempt, every endpoint and every replay. */
   readonly id: string
   readonly kind: WebhookKind
   readonly storeId: StoreId
   readonly linkId: LinkId | null
   readonly purchaseId: string | null
-  /** The payment session that it is about; null for none. */
+  /** The payment session of the event. Null if there is none. */
   readonly sessionId: string | null
-  /** Of a test: the one endpoint that hears of it. */
+  /** The only endpoint that gets a test event. Null for other events. */
   readonly endpointId: string | null
-  /** Of `refund.due`: why. JSON of the suspension (`link.suspended`), or of the review (`review.created`). */
+  /** For `refund.due`, the reason. For `link.suspended` and `review.created`, JSON of the suspension or the review. */
   readonly detail: string | null
   readonly atMs: number
 }
 
-/** `held`: its endpoint is disabled, and it goes on when that ends. `failed`: the last try of its schedule is over. */
+/**
+ * `held`: the endpoint is disabled, and the delivery continues when the endpoint is enabled. `failed`: the last attempt of the
+ * schedule has failed.
+ */
 export type DeliveryState = 'waiting' | 'held' | 'delivered' | 'failed'
 
-/** One event on its way to one endpoint. */
+/** One event to be sent to one endpoint. */
 export interface WebhookDelivery {
   readonly id: string
   readonly endpointId: string
   readonly eventId: string
   readonly kind: WebhookKind
   readonly state: DeliveryState
-  /** Tries that are over, since it was made or last replayed. */
+  /** Attempts that have ended since the delivery was created or last replayed. */
   readonly tries: number
-  /** When it is tried next; null when it is not. */
+  /** When the next attempt is due. Null if there is none. */
   readonly dueAtMs: number | null
   readonly createdAtMs: number
 }
 
-/** How one try ended. */
+/** The result of one attempt. */
 export interface WebhookTry {
   readonly atMs: number
-  /** Null when there was no answer. */
+  /** Null if there was no response. */
   readonly status: number | null
   readonly latencyMs: number
-  /** Why it does not count as delivered, in words for the seller; null when it does. */
+  /** Why the attempt has failed, as a message for the seller. Null if it has succeeded. */
   readonly error: string | null
-  /** The first bytes of the answer. */
-  readonly answer: string
+  /** The first bytes of the response. */
+  readonly response: string
 }
 
 /** `webhook-id` of an event. */

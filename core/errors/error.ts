@@ -1,9 +1,8 @@
-import type { SettleResponse } from '../x402/types.ts'
 import { codes, type ErrorCode } from './codes.ts'
 
 const brand: unique symbol = Symbol.for('tollgate.error') as never
 
-/** One thing that is wrong with the input: where, which rule, in words. */
+/** One problem of the input, with its position, the broken rule and a message. */
 export interface ErrorDetail {
   readonly path: string
   readonly code: string
@@ -12,25 +11,28 @@ export interface ErrorDetail {
 
 export interface TollgateErrorOptions extends ErrorOptions {
   readonly details?: readonly ErrorDetail[]
-  /** Seconds after which the caller may try again; becomes `Retry-After`. */
+  /** Seconds after which the caller may try again. They are sent as `Retry-After`. */
   readonly retryAfterSeconds?: number
-  /** Where it is not as the code says: a call that was charged and failed is not repeated, whatever it failed of. */
+  /**
+   * Whether the caller may repeat the request, if this differs from the code's own value. A call that was charged and failed must
+   * not be repeated, regardless of the cause.
+   */
   readonly retryable?: boolean
-  /** Fields that stand beside `error` in the answer, such as `cooldown_until`. */
+  /** Fields besides `error` in the response, such as `cooldown_until`. */
   readonly extra?: Readonly<Record<string, unknown>>
   /** x402 `errorReason`, such as `invalid_exact_evm_payload_signature`. */
   readonly reason?: string
-  /** Of `invalid_payment`: what came could not be read, so that no other offer would help. */
+  /** True for a payment or sign-in that could not be read, so that another offer would not help. */
   readonly isUnread?: true
-  /** What is known of a refused payment that is not on the exchange; goes into its `PAYMENT-RESPONSE`. */
-  readonly receipt?: Partial<Pick<SettleResponse, 'network' | 'payer' | 'transaction'>>
+  /** Facts of a refused payment that are not on the exchange. `PAYMENT-RESPONSE` contains them. */
+  readonly receipt?: { readonly network?: string; readonly payer?: string; readonly transaction?: string }
 }
 
 /**
- * An error that may be shown to the caller. Its message says what was expected, what came and what to do; it never
- * carries a body, a key or a signature. Anything else that is thrown becomes a plain 500 with an id.
+ * An error that may be shown to the caller. Its message says what was expected, what came and what to do. It never contains a body,
+ * a key or a signature. Any other error becomes a plain 500 with an id.
  *
- * Recognise it with {@link isTollgateError}: two copies of this module can be loaded, so `instanceof` may lie.
+ * Recognize it with {@link isTollgateError}, because `instanceof` fails if two copies of this module are loaded.
  */
 export class TollgateError extends Error {
   readonly code: ErrorCode

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { topics } from './token.ts'
+import { addressWord, topics, uintWord } from './token.ts'
 import {
   type ExpectedTransfer,
   findTransfer,
@@ -8,7 +8,6 @@ import {
   type Receipt,
   readReceipt,
 } from './transferProof.ts'
-import { addressWord, uintWord } from './words.ts'
 
 const asset = '0x036CbD53842c5426634e7929541eC2318f3dCF7e'
 const payer = '0x00000000000000000000000000000000000000A1'
@@ -52,19 +51,19 @@ t.test('the use of the nonce and the transfer right after it prove the payment',
 
 t.test('anything less proves nothing', async (t) => {
   const other = `0x${'0d'.repeat(32)}`
-  const somebody = '0x00000000000000000000000000000000000000ee'
+  const stranger = '0x00000000000000000000000000000000000000ee'
   const cases: Record<string, Receipt> = {
     'a reverted transaction': { ...receipt(used(), moved()), status: '0x0' },
     'no events': receipt(),
     'only the use': receipt(used()),
     'only the transfer': receipt(moved()),
     'another nonce': receipt(used(other), moved()),
-    'another payer': receipt(used(nonce, somebody), moved()),
-    'another payee': receipt(used(), moved(somebody)),
+    'another payer': receipt(used(nonce, stranger), moved()),
+    'another payee': receipt(used(), moved(stranger)),
     'another amount': receipt(used(), moved(payTo, '9999')),
     'a transfer that was taken back': receipt(used(), { ...moved(), removed: true }),
-    'another token’s use': receipt(used(nonce, payer, somebody), moved()),
-    'another token’s transfer': receipt(used(), moved(payTo, '10000', payer, somebody)),
+    'another token’s use': receipt(used(nonce, payer, stranger), moved()),
+    'another token’s transfer': receipt(used(), moved(payTo, '10000', payer, stranger)),
   }
   for (const [what, found] of Object.entries(cases)) t.notOk(findTransfer(found, expected), what)
 })

@@ -1,7 +1,7 @@
 import { createServer, type Server, type ServerResponse } from 'node:http'
 import { createServer as createTcpServer } from 'node:net'
 import t, { type Test } from 'tap'
-import { createEgress } from '../../adapters/egress/createEgress.ts'
+import { createEgress } from '../../adapters/egress/egress.ts'
 import { probe } from './probe.ts'
 
 const timeoutMs = 5_000
@@ -24,10 +24,10 @@ async function listen(t: Test, server: Server): Promise<string> {
   return `http://127.0.0.1:${address.port}`
 }
 
-const seller = (t: Test, answer: (path: string, response: ServerResponse) => void) =>
+const seller = (t: Test, respond: (path: string, response: ServerResponse) => void) =>
   listen(
     t,
-    createServer((request, response) => answer(request.url ?? '', response)),
+    createServer((request, response) => respond(request.url ?? '', response)),
   )
 
 t.test('every status below 500 is reachable, every other is not', async (t) => {
@@ -35,7 +35,7 @@ t.test('every status below 500 is reachable, every other is not', async (t) => {
   const url = await seller(t, (path, response) => response.writeHead(Number(path.slice(1))).end('x'))
   for (const status of [200, 204, 301, 400, 401, 402, 404, 405, 429, 499]) {
     const report = await probe(egress, { loopMark, url: `${url}/${status}`, timeoutMs })
-    t.match(report, { ok: true, status, detail: `Answered with status ${status}.` })
+    t.match(report, { ok: true, status, detail: `The response has status ${status}.` })
   }
   for (const status of [500, 502, 503, 599]) {
     const report = await probe(egress, { loopMark, url: `${url}/${status}`, timeoutMs })
@@ -82,7 +82,7 @@ t.test('an API that never answers costs the time limit and no more', async (t) =
   t.match(await probe(egress, { loopMark, url, timeoutMs: 50 }), {
     ok: false,
     status: null,
-    detail: 'No answer within 0.05 s.',
+    detail: 'No response within 0.05 s.',
   })
 })
 
@@ -95,7 +95,7 @@ t.test('a dead port, a broken answer and a private address are reported, never t
   t.match(await probe(egress, { loopMark, url: `http://127.0.0.1:${port}/`, timeoutMs }), {
     ok: false,
     status: null,
-    detail: /nothing listens/,
+    detail: /does not listen/,
   })
 
   const broken = createTcpServer((socket) => socket.once('data', () => socket.end('SMTP ready\r\n\r\n')))

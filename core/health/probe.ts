@@ -2,41 +2,44 @@ import { isTollgateError } from '../errors/error.ts'
 import { LOOP_HEADER } from '../http/loopMark.ts'
 import { type Egress, egressFailures, type UpstreamController } from '../ports/egress.ts'
 
-/** A small answer is read to its end, so that the seller's log shows a whole request; a longer one is cut off. */
+/**
+ * Maximum size of a response that is read to its end, in bytes, so that the seller's log shows a complete request. A longer
+ * response is cut off.
+ */
 const DRAIN_BYTES = 64 * 1024
-/** So much later the client ends by itself what has not been ended. */
+/** How much later than the timeout the HTTP client would end the request by itself, in ms. */
 const PATIENCE_MS = 1_000
 
-/** The part of the way out that a health check uses. */
+/** The part of the egress that a health check uses. */
 export type ProbeEgress = Pick<Egress, 'pool' | 'failureOf'>
 
 export interface ProbeRequest {
   readonly url: string
-  /** Of the link: an address that leads back to it does not pass, see {@link LoopMarks}. */
+  /** The link's loop mark. If the address leads back to the link, the check fails, see {@link LoopMarks}. */
   readonly loopMark: string
-  /** From the start, name look-up and connecting included, to the head of the answer. */
+  /** Time limit from the start to the head of the response, including name lookup and connecting, in ms. */
   readonly timeoutMs: number
-  /** The link's own upstream headers, so that the check sees what a buyer's call would. */
+  /** The link's own upstream headers, so that the check gets the same response as a buyer's call. */
   readonly headers?: Readonly<Record<string, string>>
 }
 
-/** What a health check saw. */
+/** The result of a health check. */
 export interface ProbeReport {
-  /** The API answered with a status below 500; 402 and other 4xx say that it runs. */
+  /** True if the API responded with a status below 500. A 402 or another 4xx shows that it runs. */
   readonly ok: boolean
-  /** Null when nothing answered. */
+  /** Null if there was no response. */
   readonly status: number | null
   readonly latencyMs: number
-  /** In words for the seller; never carries a header or a body. */
+  /** A message for the seller. It never contains a header or a body. */
   readonly detail: string
 }
 
 /**
- * Asks a seller's API with one GET whether it answers. GET, whatever methods the link takes: it is safe by definition
- * (RFC 9110, section 9.2.1), and a 405 is as good an answer as any. Only the head counts, so that an endless stream or
- * a large download is healthy too. Redirects are not followed. Never rejects.
+ * Sends one GET to a seller's API to check that the API responds. It uses GET even if the link does not support GET, because GET is
+ * safe by definition (RFC 9110, section 9.2.1), and a 405 is a good response too. Only the head counts, so an endless stream or a
+ * large download is healthy. Redirects are not followed. Never rejects.
  *
- * @param now monotonic or wall-clock milliseconds; only differences are used
+ * @param now clock in ms, monotonic or wall clock. Only differences count
  */
 export async function probe(
   egress: ProbeEgress,
@@ -53,14 +56,14 @@ export async function probe(
   })
   try {
     const status = await headOf(egress, request)
-    if (status === 'timeout') return report(null, `No answer within ${seconds} s.`)
-    return report(status, `Answered with status ${status}.`)
+    if (status === 'timeout') return report(null, `No response within ${seconds} s.`)
+    return report(status, `The response has status ${status}.`)
   } catch (error) {
     return report(null, isTollgateError(error) ? error.message : egressFailures[egress.failureOf(error)])
   }
 }
 
-/** The status of the answer's head. Rejects when there was none; the pool is given back when the exchange is over. */
+/** The status of the response's head. Rejects if there was no head. The pool is released when the exchange has ended. */
 function headOf(egress: ProbeEgress, request: ProbeRequest): Promise<number | 'timeout'> {
   const url = new URL(request.url)
   const pool = egress.pool(url.origin, 'checks')
@@ -97,7 +100,7 @@ function headOf(egress: ProbeEgress, request: ProbeRequest): Promise<number | 't
             ...request.headers,
           }),
           body: null,
-          // The timer above is first, and says it in its own words.
+          // The timer above ends the request earlier, with its own message.
           headersTimeout: request.timeoutMs + PATIENCE_MS,
           bodyTimeout: request.timeoutMs + PATIENCE_MS,
         },
@@ -108,7 +111,7 @@ function headOf(egress: ProbeEgress, request: ProbeRequest): Promise<number | 't
           },
           onResponseStart(c, statusCode) {
             controller = c
-            // Informational answers come before the one that counts (RFC 9110, section 15.2).
+            // Interim responses precede the final response (RFC 9110, section 15.2).
             if (statusCode >= 200) resolve(statusCode)
           },
           onResponseData(c, chunk) {

@@ -1,26 +1,28 @@
 import type { IncomingMessage, Server } from 'node:http'
 import type { Socket } from 'node:net'
 
-/** A client that sends nothing for this long has stopped, or waits for us. */
+/**
+ * How long a client may send nothing before its connection is closed, in ms. Such a client has stopped, or waits for the gateway.
+ */
 const SILENCE_MS = 5_000
-/** Longest that a closed connection is read from, however busy. */
+/** Maximum time for which the gateway reads a connection that it is closing, in ms, even if the client keeps sending. */
 const LONGEST_MS = 30_000
-/** Most that is read and thrown away on one connection. */
+/** Maximum bytes of one connection that are read and discarded. */
 const MAX_BYTES = 64 * 1_048_576
 
-/** What of node's connection is used here beyond its types: the request whose body has not come to its end. */
+/** Part of Node's connection that its types lack: the request whose body has not ended. */
 interface Connection extends Socket {
   parser?: { incoming?: IncomingMessage | null } | null
 }
 
 /**
- * Makes a server close connections in stages when it answers before a request's body is there: it ends its own side and
- * reads on for a while. Closed at once, with bytes unread, the system sends a reset, and the answer is lost on its way to
- * whoever is still sending (RFC 9112, section 9.6).
+ * Makes a server close connections in stages if it responds before a request's body has arrived. The server ends its own side and
+ * keeps reading for some time. If it closed with unread bytes, the operating system would send a reset, and a client that is still
+ * sending would lose the response (RFC 9112, section 9.6).
  */
 export function lingerOnClose(server: Server): void {
   server.on('connection', (socket: Socket) => {
-    // What node calls after the last answer of a connection.
+    // Node calls this after the last response of a connection.
     socket.destroySoon = destroyInStages
   })
 }
@@ -34,8 +36,8 @@ function destroyInStages(this: Connection): void {
 }
 
 /**
- * Makes the function that cuts connections whose request has not come to its end: a server that stops waits for them otherwise, as long as
- * a slow sender likes. Requests that are being answered stay.
+ * Makes a function that cuts connections whose request has not arrived completely. Otherwise a stopping server would have to wait
+ * for slow senders. Connections with a request in process stay open.
  */
 export function cutterOfUnfinished(server: Server): () => void {
   const open = new Set<Connection>()
@@ -48,20 +50,20 @@ export function cutterOfUnfinished(server: Server): () => void {
   }
 }
 
-/** Ends our side of a connection, and the rest when the other side has ended too or a limit is reached; what comes is thrown away. */
+/** Ends this side of a connection. The other side may end its own, until a limit is reached. Incoming bytes are discarded. */
 export function closeInStages(socket: Socket): void {
   const cut = () => void socket.destroy()
   const longest = setTimeout(cut, LONGEST_MS).unref()
   socket.once('close', () => clearTimeout(longest))
   socket.setTimeout(SILENCE_MS, cut)
-  throwAway(socket)
+  discard(socket)
   socket.resume()
   socket.end()
 }
 
-/** What comes on a connection is not looked at any more, and the connection cut off when that is too much. */
-export function throwAway(socket: Socket): void {
-  // Not through node's parser: what follows would be taken for requests, each of which it keeps until the answers ahead are written.
+/** Discards the input of a connection, and cuts the connection if there is too much. */
+export function discard(socket: Socket): void {
+  // Node's parser must not read the bytes, because it would keep each request in them until earlier responses are written.
   socket.removeAllListeners('data')
   let bytes = 0
   socket.on('data', (chunk: Buffer) => {

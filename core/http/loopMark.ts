@@ -1,20 +1,29 @@
 import { createHash } from 'node:crypto'
 import type { Sealer } from '../ports/sealer.ts'
 
-/** `CDN-Loop` (RFC 8586), and not `Via`: with a `Via`, common servers stop compressing their answers. */
+/** `CDN-Loop` (RFC 8586) is used instead of `Via`, because common servers do not compress responses to requests with `Via`. */
 export const LOOP_HEADER = 'CDN-Loop'
 
-/** How many links of one installation a call may have passed when it arrives at the next one. */
+/**
+ * The parameter that follows the mark in a request to a price server. Such a request has no payment, so a link whose prices a server
+ * states refuses it. Otherwise two such links could be each other's price server.
+ */
+export const PRICE_PARAMETER = ';for=price'
+
+/** Maximum links of one installation that a call may have passed before it arrives at the next link. */
 export const MAX_LINKS_PASSED = 4
 
 /**
- * What an installation writes into {@link LOOP_HEADER} of its requests to sellers' APIs. The same in all its processes and under
- * all its host names; it doesn't reveal where the installation is.
+ * The marks that an installation writes into {@link LOOP_HEADER} of its requests to sellers' APIs. All its processes and host names
+ * have the same marks, which do not reveal where the installation is.
  */
 export interface LoopMarks {
-  /** A link's mark: the same link refuses it when it comes back. Only the server's secret leads from it to the link. */
+  /**
+   * A link's mark. If a request with this mark comes back to the link, the link refuses it. The link of a mark can be found only
+   * with the server's secret.
+   */
   ofLink(linkId: string): string
-  /** How many links of this installation have forwarded a request. @param passed its {@link LOOP_HEADER} */
+  /** Number of links of this installation that have forwarded a request. @param passed the request's {@link LOOP_HEADER} */
   linksPassed(passed: string): number
 }
 

@@ -1,15 +1,21 @@
 import { nearMiss } from '../config/check/nearMiss.ts'
-import { type AnyGatewayPlugin, gatewayPhases, postAnswerPhases, type RouteHooks } from '../plugin/gateway.ts'
+import {
+  type AnyGatewayPlugin,
+  afterResponsePhases,
+  gatewayPhases,
+  type RouteHooks,
+} from '../plugin/gateway.ts'
 import { paymentSlots } from '../plugin/slots.ts'
-import { GenerationError } from './generationError.ts'
+import { GenerationError } from './readyPlugin.ts'
 import { kindOf } from './run.ts'
 
-const phases: readonly string[] = [...gatewayPhases, ...postAnswerPhases]
+const phases: readonly string[] = [...gatewayPhases, ...afterResponsePhases]
 const uses: readonly string[] = ['reads', 'mayRead', 'writes', 'mayWrite']
 const slots: readonly string[] = paymentSlots
 
 /**
- * Checks that a name is one plugin's: it stands in messages, and in front of the slots that only the plugin itself writes.
+ * Checks that no two plugins have the same name, because messages identify a plugin by its name. The name is also the prefix of the
+ * plugin's own slots.
  *
  * @throws {GenerationError}
  */
@@ -24,7 +30,7 @@ export function assertNames(plugins: readonly AnyGatewayPlugin[]): void {
 }
 
 /**
- * Checks what a plugin says of itself: a phase or a slot that there is none of would look like a rule that holds.
+ * Checks a plugin's declarations. A misspelled phase or slot is refused, because its rule would never be enforced.
  *
  * @throws {GenerationError}
  */
@@ -34,11 +40,11 @@ export function assertDeclarations({ name, slots: declared, ownSlots }: AnyGatew
   }
   for (const [own, value] of Object.entries(ownSlots ?? {})) {
     if (!own.startsWith(`${name}/`) || own.length === name.length + 1)
-      refuse(`declares ${own} as a slot of its own; expected a name that begins with ${name}/.`)
-    // What one call put in would be found by all others.
+      refuse(`declares ${own} as its own slot; expected a name that begins with ${name}/.`)
+    // All calls would share this object, so one call could read what another call has written.
     if ((typeof value === 'object' || typeof value === 'function') && value !== null)
       refuse(
-        `lets ${own} begin with ${Array.isArray(value) ? 'a list' : `a value of type ${typeof value}`}, which all calls would share; begin with null, and set one in each call.`,
+        `sets the initial value of ${own} to ${Array.isArray(value) ? 'a list' : `a value of type ${typeof value}`}, which all calls would share. Start with null, and set one in each call.`,
       )
   }
   for (const [phase, use] of Object.entries(declared ?? {}) as [string, unknown][]) {
@@ -50,38 +56,40 @@ export function assertDeclarations({ name, slots: declared, ownSlots }: AnyGatew
         refuse(`says ${how} of slots in phase ${phase}; expected ${uses.join(', ')}.${meant(how, uses)}`)
       if (names === undefined) continue
       if (!Array.isArray(names))
-        refuse(`says what it ${how} in phase ${phase} by ${kindOf(names)}, not a list.`)
+        refuse(`declares what it ${how} in phase ${phase} by ${kindOf(names)}, not a list.`)
       for (const slot of names as unknown[]) {
         if (typeof slot !== 'string' || !(slots.includes(slot) || slot.includes('/')))
           refuse(
-            `names slot ${String(slot)}, which there is none of: ${slots.join(', ')}, or <plugin>/<name>.${meant(String(slot), slots)}`,
+            `names slot ${String(slot)}, which does not exist: expected ${slots.join(', ')}, or <plugin>/<name>.${meant(String(slot), slots)}`,
           )
         if (!how.toLowerCase().endsWith('write') && how !== 'writes') continue
         if (!(slot as string).includes('/') || (ownSlots != null && Object.hasOwn(ownSlots, slot as string)))
           continue
-        refuse(`writes ${String(slot)}, which is another's: a plugin writes the slots of its ownSlots only.`)
+        refuse(
+          `writes ${String(slot)}, which belongs to another plugin: a plugin writes only the slots of its own ownSlots.`,
+        )
       }
     }
   }
 }
 
 /**
- * What `route` answered, as hooks.
+ * Checks the value that `route` returned.
  *
- * @returns undefined when the plugin has nothing to do
- * @throws {GenerationError} for what are no hooks
+ * @returns undefined if the plugin has no hooks for the link
+ * @throws {GenerationError} for invalid hooks
  */
 export function hooksOf(plugin: string, answered: unknown): RouteHooks | undefined {
   if (answered === undefined || answered === null) return undefined
   if (answered instanceof Promise) {
     answered.catch(() => undefined)
     throw new GenerationError(
-      `Plugin ${plugin}: route() answered a promise. Expected the hooks at once; setup() may wait.`,
+      `Plugin ${plugin}: route() returned a promise. Expected the hooks synchronously; setup() may be asynchronous.`,
     )
   }
   if (typeof answered !== 'object')
     throw new GenerationError(
-      `Plugin ${plugin}: route() should answer hooks or undefined, got ${kindOf(answered)}.`,
+      `Plugin ${plugin}: expected route() to return hooks or undefined, got ${kindOf(answered)}.`,
     )
   for (const [phase, hook] of Object.entries(answered) as [string, unknown][]) {
     if (phase === 'offer') continue
@@ -89,14 +97,14 @@ export function hooksOf(plugin: string, answered: unknown): RouteHooks | undefin
       throw new GenerationError(`Plugin ${plugin} has a hook for ${phase}, ${noPhase(phase)}`)
     if (hook !== undefined && hook !== null && typeof hook !== 'function')
       throw new GenerationError(
-        `Plugin ${plugin}: its hook for ${phase} should be a function, got ${kindOf(hook)}.`,
+        `Plugin ${plugin}: expected its hook for ${phase} to be a function, got ${kindOf(hook)}.`,
       )
   }
   return answered as RouteHooks
 }
 
 const noPhase = (phase: string): string =>
-  `which is no phase of the gateway: ${phases.join(', ')}.${meant(phase, phases)}`
+  `which is not a phase of the gateway: ${phases.join(', ')}.${meant(phase, phases)}`
 
 function meant(word: string, candidates: readonly string[]): string {
   const found = nearMiss(word, candidates)

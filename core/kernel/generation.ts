@@ -1,28 +1,37 @@
 import { setImmediate as turnOfLoop } from 'node:timers/promises'
 import { isPaid, type ServedLink } from '../domain/link.ts'
 import { TollgateError } from '../errors/error.ts'
-import { paidGaps } from '../payments/paidGaps.ts'
+import type { Reply } from '../http/replies.ts'
 import type { Exchange } from '../plugin/exchange.ts'
 import type { AnyGatewayPlugin } from '../plugin/gateway.ts'
 import type { GatewayPorts } from '../plugin/ports.ts'
-import type { Reply } from '../plugin/reply.ts'
-import { type OwnSlot, type OwnSlotName, type PaymentSlot, paymentSlots } from '../plugin/slots.ts'
+import {
+  type OwnSlot,
+  type OwnSlotName,
+  type PaymentSlot,
+  paidGaps,
+  paymentSlots,
+  signInGaps,
+} from '../plugin/slots.ts'
 import type { Log } from '../ports/log.ts'
-import { compile } from './compile.ts'
+import { compile, Shapes } from './compile.ts'
 import { assertDeclarations, assertNames } from './declarations.ts'
-import { GenerationError } from './generationError.ts'
 import { checkOrder, checkWriters } from './order.ts'
-import { Program, type Shape } from './program.ts'
+import { Pipeline, type Shape } from './pipeline.ts'
 import { linksMatching, prototypeLinks } from './prototypeLinks.ts'
-import type { ReadyPlugin } from './readyPlugin.ts'
-import { closePlugins, setUpPlugin } from './setUpPlugin.ts'
-import { Shapes } from './shapes.ts'
+import {
+  closePlugins,
+  compileWhen,
+  GenerationError,
+  type ReadyPlugin,
+  setUpPlugin,
+  type When,
+} from './readyPlugin.ts'
 import { type OnSlotMisuse, SlotGuard } from './slotGuard.ts'
-import { compileWhen, type When } from './when.ts'
 
-export { GenerationError } from './generationError.ts'
+export { GenerationError } from './readyPlugin.ts'
 
-/** One entry of the configuration's plugin list, its plugin found and its options checked, defaults filled in. */
+/** One entry of the configuration's plugin list. Its plugin is loaded, and its options are checked and include the defaults. */
 export interface PluginEntry {
   readonly plugin: AnyGatewayPlugin
   readonly options: unknown
@@ -30,8 +39,8 @@ export interface PluginEntry {
 }
 
 /**
- * One configuration, running: its plugins set up, able to compile programs. A reload builds the next one beside it,
- * swaps one reference, and retires this one, which closes when its last call has left.
+ * One configuration in use. Its plugins are set up, and it compiles the pipelines of links. A reload builds the next generation,
+ * makes it current, and retires the old generation. The old generation closes when its last call has ended.
  */
 export class Generation {
   readonly plugins: readonly ReadyPlugin[]
@@ -54,49 +63,66 @@ export class Generation {
   }
 
   /**
-   * The program of one link version. Where it does not hold, the log says why, once, and the program refuses every call: with
-   * `link_misconfigured`, or with `settlement_unavailable` for a paid link of a gateway that takes no payments.
+   * Compiles the pipeline of one link version. If the pipeline is invalid, the log gives the reason once, and the pipeline refuses
+   * every call. The error is `link_misconfigured`, or `settlement_unavailable` for a paid link of a gateway that accepts no
+   * payments.
    */
-  compile(link: ServedLink): Program {
-    const { program, problems, takesNoPayment } = this.examine(link)
+  compile(link: ServedLink): Pipeline {
+    const { pipeline, problems, takesNoPayment } = this.examine(link)
     const { id: linkId, username, slug } = link
-    if (program !== undefined && problems.length === 0 && !takesNoPayment) return program
-    program?.dispose()
+    if (pipeline !== undefined && problems.length === 0 && !takesNoPayment) return pipeline
+    pipeline?.dispose()
     if (problems.length === 0) return refusing(link, noPayments())
     this.#log.error(
       { linkId, username, slug, problems },
-      'the program of a link does not hold; its calls are refused',
+      'the pipeline of a link is not valid; its calls are refused',
     )
     return refusing(link, misconfigured())
   }
 
-  /** The program of a link and what is wrong with it. Whoever asks disposes of the program. */
+  /** Compiles the pipeline of a link and lists its problems. The caller disposes of the pipeline. */
   examine(link: ServedLink): Examined {
-    let program: Program
-    try {
-      program = compile(link, this.plugins, this.#shapes, this.#guard)
-    } catch (error) {
-      const problem = error instanceof Error ? error.message : String(error)
-      return { program: undefined, problems: [problem], takesNoPayment: false }
-    }
-    let verdict = this.#verdicts.get(program.shape)
-    if (verdict === undefined)
-      this.#verdicts.set(program.shape, (verdict = this.#judge(program.shape, isPaid(link))))
-    return { program, ...verdict }
+    const charged = this.#examine(link, isPaid(link))
+    if (link.access === null || !isPaid(link) || charged.pipeline === undefined) return charged
+    const { pipeline, problems } = this.#examine(link, false)
+    if (pipeline !== undefined) charged.pipeline.signedIn = pipeline
+    return { ...charged, problems: [...charged.problems, ...problems] }
   }
 
-  /** Links of one shape are all paid or all free, and what holds for one holds for each. */
-  #judge({ steps, postAnswer }: Shape, isPaid: boolean): Verdict {
+  /** @param isCharged false for calls that a wallet's signature admits to a paid link */
+  #examine(link: ServedLink, isCharged: boolean): Examined {
+    let pipeline: Pipeline
+    try {
+      pipeline = compile(link, this.plugins, this.#shapes, this.#guard, isCharged)
+    } catch (error) {
+      const problem = error instanceof Error ? error.message : String(error)
+      return { pipeline: undefined, problems: [problem], takesNoPayment: false }
+    }
+    let verdict = this.#verdicts.get(pipeline.shape)
+    if (verdict === undefined)
+      this.#verdicts.set(
+        pipeline.shape,
+        (verdict = this.#judge(pipeline.shape, isCharged, link.access !== null)),
+      )
+    return { pipeline, ...verdict }
+  }
+
+  /**
+   * Judges a shape. The verdict applies to all links of the shape, because they are all paid, all free, or all for signed-in
+   * wallets.
+   */
+  #judge({ steps, afterResponse }: Shape, isPaid: boolean, hasAccess: boolean): Verdict {
     const gaps = isPaid ? paidGaps(steps, (slot) => this.#writersOf(slot)) : 'nothing'
-    // It never runs.
+    // This gateway accepts no payments, so paid links refuse all calls, and the pipeline never runs.
     if (gaps === 'everything') return { problems: [], takesNoPayment: true }
-    const problems = checkOrder([...steps, ...postAnswer]).map(({ message }) => message)
+    const problems = checkOrder([...steps, ...afterResponse]).map(({ message }) => message)
     problems.push(...checkWriters(steps, paymentSlots))
     if (gaps !== 'nothing') problems.push(...gaps)
+    if (!isPaid && hasAccess) problems.push(...signInGaps(steps))
     return { problems, takesNoPayment: false }
   }
 
-  /** Names of plugins that write a slot and are not in the configuration. */
+  /** Names of plugins that write a slot but are not in the configuration. */
   #writersOf(slot: PaymentSlot): string[] {
     const here = new Set(this.plugins.map(({ plugin }) => plugin.name))
     return (this.#options.known ?? [])
@@ -109,7 +135,9 @@ export class Generation {
     for (const { plugin, instance } of this.plugins) this.#watch(plugin.name, 'start', instance.start?.())
   }
 
-  /** Nobody waits for background work; one of its promises that rejects must not end the process. */
+  /**
+   * Logs a failure of background work. The generation does not await that work, so its rejection would otherwise end the process.
+   */
   #watch(plugin: string, what: string, begun: unknown): void {
     if (!(begun instanceof Promise)) return
     begun.catch((err: unknown) => this.#log.error({ err, plugin }, `a plugin failed at its ${what}`))
@@ -128,8 +156,9 @@ export class Generation {
   }
 
   /**
-   * Stops the background work of every plugin at once, waits for the calls under way, then closes every plugin.
-   * @param givenUp when no program of it is left to dispose of
+   * Stops the background work of every plugin at once, waits for the calls in flight, and then closes every plugin.
+   *
+   * @param givenUp resolves when all pipelines of the generation are disposed of
    */
   async retire(givenUp?: Promise<void>): Promise<void> {
     let failure: { readonly error: unknown } | undefined
@@ -146,43 +175,48 @@ export class Generation {
     if (failure !== undefined) throw failure.error
   }
 
-  /** Closes every plugin, whatever the others do. @throws the first failure, after the last one was closed. */
+  /**
+   * Closes every plugin, even if another plugin fails to close.
+   *
+   * @throws the first failure, after all plugins have been closed
+   */
   closePlugins(): Promise<void> {
     return closePlugins(this.plugins.map(({ instance }) => instance))
   }
 }
 
-/** What {@link Generation.examine} finds. */
+/** The result of {@link Generation.examine}. */
 export interface Examined extends Verdict {
-  /** Undefined where there is none, because a plugin could not say what it does. */
-  readonly program: Program | undefined
+  /** Undefined if a plugin failed to return its hooks. */
+  readonly pipeline: Pipeline | undefined
 }
 
-/** What is wrong with a program. */
+/** The problems of a pipeline. */
 interface Verdict {
-  /** In words; empty when the program holds. */
+  /** The problems as messages. Empty if the pipeline is valid. */
   readonly problems: readonly string[]
-  /** A paid link, and no plugin that has to do with payments. */
+  /** True for a paid link if no plugin handles payments. */
   readonly takesNoPayment: boolean
 }
 
 export interface GenerationOptions {
-  /** Plugins that could be added, for the words of a message; the built-in ones. */
+  /** Plugins that a message may suggest adding. Absent: the built-in plugins. */
   readonly known?: readonly AnyGatewayPlugin[]
   /**
-   * For tests: hooks that read or write a slot without having declared it throw, and this is told. Not for production: each
-   * look at a call costs a check then.
+   * Makes a hook throw if it reads or writes an undeclared slot, and gets that error. Only tests set it, because it adds a check to
+   * every access.
    */
   readonly onSlotMisuse?: OnSlotMisuse
-  /** Gives way to calls between two steps; another one in tests whose time is not the world's. */
+  /** Lets calls run between two steps. Tests replace it to simulate time. */
   readonly nextTurn?: () => Promise<unknown>
 }
 
 /**
- * Sets up every plugin and checks what stands in the programs of a free link and of both ways of charging, and of links that
- * match the patterns of each `when`. Each of them in a turn of the event loop of its own, because calls go on meanwhile.
+ * Sets up every plugin. Then it checks the pipelines of a free link, of a paid link for each time of the charge, and of links that
+ * match the patterns of each `when`. Each check runs in its own turn of the event loop, so that calls continue meanwhile.
  *
- * @throws {GenerationError} with every problem in its message; what was set up is closed again, nothing else changes.
+ * @throws {GenerationError} with every problem in its message. The plugins that were set up are closed again, and nothing else
+ *   changes
  */
 export async function buildGeneration(
   entries: readonly PluginEntry[],
@@ -209,7 +243,7 @@ export async function buildGeneration(
     await assertHolds(generation, entries, nextTurn)
     return generation
   } catch (error) {
-    // Why it was refused matters more than how it closed.
+    // An error of closing must not replace the setup's error.
     await closePlugins(ready.map(({ instance }) => instance)).catch(() => undefined)
     throw error
   }
@@ -225,7 +259,7 @@ async function assertHolds(
     for (const link of links) {
       await nextTurn()
       const examined = generation.examine(link)
-      examined.program?.dispose()
+      examined.pipeline?.dispose()
       problems.push(...examined.problems)
     }
     return problems
@@ -239,35 +273,35 @@ async function assertHolds(
   if (all.length > 0) throw new GenerationError(all.join('\n'))
 }
 
-/** A program that refuses every call. */
-function refusing(link: ServedLink, error: TollgateError): Program {
+/** A pipeline that refuses every call. */
+function refusing(link: ServedLink, error: TollgateError): Pipeline {
   const refuse = () => {
     throw error
   }
-  const nothing = { steps: [], postAnswer: [], plugins: [] }
+  const nothing = { steps: [], afterResponse: [], plugins: [] }
   const shape = { ...nothing, hooks: [refuse], check: (reply: Reply) => reply, notDisposed() {} }
-  return new Program(link, shape, [])
+  return new Pipeline(link, shape, [])
 }
 
 const noPayments = () =>
   new TollgateError(
     'settlement_unavailable',
-    'This gateway does not take payments for this link. You were not charged.',
+    'This gateway does not accept payments for this link. You were not charged.',
   )
 
 const misconfigured = () =>
   new TollgateError(
     'link_misconfigured',
-    "The gateway's plugins can't serve this link as they are set up. You were not charged; the operator finds out more in the log.",
+    "The gateway's plugins are not configured to serve this link. You were not charged; the operator finds the reason in the log.",
   )
 
 /**
- * The slots that the plugins of one generation declared for themselves: each has one place in every call, so that calls
- * keep one shape. An entry of a plugin that is listed twice shares them with the other.
+ * The slots that the plugins of one generation declared as their own. Each slot has the same index in every call, so that V8 gives
+ * all calls the same object shape. Two entries of the same plugin share its slots.
  */
 export class OwnSlotTable {
   readonly #places = new Map<string, number>()
-  /** What every call begins with, by place; shared until a call writes. */
+  /** The initial values for every call, by index. A call uses this array until it writes a slot. */
   readonly #initial: unknown[] = []
 
   constructor(plugins: readonly AnyGatewayPlugin[]) {
@@ -277,14 +311,14 @@ export class OwnSlotTable {
     }
   }
 
-  /** @throws {GenerationError} for a slot that is in none of the plugin's declarations */
+  /** @throws {GenerationError} for a slot that the plugin has not declared */
   slotOf({ name, slots, ownSlots }: AnyGatewayPlugin, slot: string): OwnSlot<unknown> {
     const isDeclared =
       Object.hasOwn(ownSlots ?? {}, slot) ||
       Object.values(slots ?? {}).some((use) =>
         Object.values(use ?? {}).some((names) => (names as string[]).includes(slot)),
       )
-    if (!isDeclared) throw new GenerationError(`${name} asked for slot ${slot}, which it has not declared.`)
+    if (!isDeclared) throw new GenerationError(`${name} requested slot ${slot}, which it has not declared.`)
     const place = this.#places.get(slot)
     if (place === undefined) return absent
     return new PlacedSlot(place, this.#initial)
@@ -309,5 +343,5 @@ class PlacedSlot implements OwnSlot<unknown> {
   }
 }
 
-/** Of a plugin that is not in the configuration: only a reader gets it. */
+/** The slot of a plugin that is not in the configuration. Its value is always undefined, and writes have no effect. */
 const absent: OwnSlot<unknown> = { get: () => undefined, set() {} }

@@ -4,12 +4,12 @@ import { isAbsolute, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { OptionsSchema } from '../plugin/options.ts'
 
-/** A plugin could not be loaded: the message says which, from where, and what was expected there. */
+/** A plugin could not be loaded. The message names the plugin and its location, and says what was expected there. */
 export class PluginLoadError extends Error {
   override readonly name = 'PluginLoadError'
 }
 
-/** What plugins of every host have in common. */
+/** The properties that gateway and vault plugins have in common. */
 export interface LoadablePlugin {
   readonly name: string
   readonly api: 1
@@ -18,19 +18,20 @@ export interface LoadablePlugin {
   setup(options: never, env: never): unknown
 }
 
-/** Whose plugins: for the words of messages. */
+/** The program that runs the plugin, for messages. */
 export type PluginKind = 'gateway' | 'vault'
 
 export interface PluginLoader<P extends LoadablePlugin> {
   /**
-   * Finds the plugin that `use` names: a built-in name, `./file.js` beside the configuration, or an npm package.
-   * A changed local file is read anew, so that a reload picks it up.
+   * Loads the plugin that `use` names, which is a built-in name, `./file.js` relative to the configuration, or an npm package. A
+   * local file that has changed is imported again, so that a reload uses the changed file.
+   *
    * @throws {PluginLoadError}
    */
   load(use: string): Promise<P>
 }
 
-/** @param baseDir the folder of the configuration file: local files and packages are looked up from there. */
+/** @param baseDir the folder of the configuration file, from which local files and packages are resolved. */
 export function createPluginLoader<P extends LoadablePlugin>(
   builtIn: readonly P[],
   baseDir: string,
@@ -52,7 +53,7 @@ async function importModule(use: string, baseDir: string, builtIn: string[]): Pr
   } catch (cause) {
     const reason = asSentence(cause instanceof Error ? cause.message.split('\n')[0]! : String(cause))
     throw new PluginLoadError(
-      `Can't load plugin ${JSON.stringify(use)}: ${reason} Expected a built-in name (${builtIn.join(', ')}), ` +
+      `Cannot load plugin ${JSON.stringify(use)}: ${reason} Expected a built-in name (${builtIn.join(', ')}), ` +
         `an installed package, or a path such as ./my-plugin.js beside the configuration file.`,
       { cause },
     )
@@ -66,7 +67,9 @@ function urlOfFile(use: string, baseDir: string): string {
   return `${pathToFileURL(file).href}?v=${statSync(file).mtimeMs}`
 }
 
-/** Imports a package as a module in `baseDir` would: by its `import` condition, from its node_modules. */
+/**
+ * Imports a package as a module in `baseDir` would, from the node_modules of that folder, and by the package's `import` condition.
+ */
 async function importPackage(use: string, baseDir: string): Promise<unknown> {
   const parentURL = pathToFileURL(resolve(baseDir, 'tollgate.yaml')).href
   const asked = `tollgate-plugin:${use}`
@@ -84,14 +87,14 @@ async function importPackage(use: string, baseDir: string): Promise<unknown> {
 function asPlugin<P extends LoadablePlugin>(use: string, module: unknown, kind: PluginKind): P {
   const plugin = defaultOf(module) as Partial<LoadablePlugin> | undefined
   const problem = shapeProblem(plugin, kind)
-  // What the host's own contract has beyond this is checked when the plugin is set up.
+  // The setup of the plugin checks the rest of the contract.
   if (problem === undefined) return plugin as P
   throw new PluginLoadError(
     `${JSON.stringify(use)} is not a ${kind} plugin: ${problem}. Export ${kind}Plugin({…}) as default.`,
   )
 }
 
-/** The default export; a CommonJS module that was compiled from one has it a level further down. */
+/** The module's default export. If a CommonJS module was compiled from an ES module, the export is one level deeper. */
 function defaultOf(module: unknown): unknown {
   const found = (module as { default?: unknown }).default
   const isNested = typeof found === 'object' && found !== null && 'default' in found && !('setup' in found)
@@ -102,7 +105,7 @@ function shapeProblem(plugin: Partial<LoadablePlugin> | undefined, kind: PluginK
   if (typeof plugin !== 'object' || plugin === null) return 'it has no default export that is an object'
   if (typeof plugin.name !== 'string' || plugin.name === '') return 'its name is missing'
   if (plugin.api !== 1)
-    return `it is made for version ${String(plugin.api)} of the plugin contract, this ${kind} has version 1`
+    return `it was written for version ${String(plugin.api)} of the plugin contract, but this ${kind} has version 1`
   if (typeof plugin.options !== 'object' || plugin.options === null) return 'its options schema is missing'
   if (!Array.isArray(plugin.needs)) return 'its list of needs is missing'
   if (typeof plugin.setup !== 'function') return 'its setup function is missing'

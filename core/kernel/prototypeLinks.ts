@@ -9,6 +9,8 @@ const prototype: ServedLink = {
   description: '',
   slug: 'free',
   price: '0',
+  priceMax: null,
+  pricing: null,
   isPublic: false,
   isActive: true,
   linkType: 'api',
@@ -22,6 +24,7 @@ const prototype: ServedLink = {
   iconUrl: null,
   responseMode: 'wrap',
   settle: 'after',
+  access: null,
   upstreamHeadersSealed: null,
   origin: null,
   suspension: null,
@@ -34,7 +37,7 @@ const prototype: ServedLink = {
   },
 }
 
-/** One link of each kind that gets a program of its own: what the order check and `tollgate check` look at. */
+/** Links with all the different pipelines, one for each, for the order check and `tollgate check`. */
 export const prototypeLinks: readonly ServedLink[] = [
   prototype,
   { ...prototype, title: 'a paid link', slug: 'paid', price: '0.10' },
@@ -48,8 +51,8 @@ export const prototypeLinks: readonly ServedLink[] = [
 ]
 
 /**
- * What stands in the place of a link where there is none any more, for calls that come with a payment: it may have bought
- * something while there was one. Nothing can be bought of it.
+ * Stands for a link that no longer exists, in calls with a payment that may have bought something while the link existed. It sells
+ * nothing new.
  */
 export const noLink: ServedLink = {
   ...prototype,
@@ -61,8 +64,8 @@ export const noLink: ServedLink = {
 }
 
 /**
- * A link of each kind whose address matches a pattern of `when.links`. Of patterns that overlap only in part, what is in
- * both is not among them: that shows when the link itself is compiled.
+ * One link of each kind whose address matches a pattern of `when.links`. It does not cover addresses that match two overlapping
+ * patterns. A problem of such an address appears only when a link with that address is compiled.
  *
  * @example linksMatching('alice/*')[0] // alice/any, free
  */
@@ -70,7 +73,7 @@ export function linksMatching(pattern: string): ServedLink[] {
   const filled = pattern.includes('/') ? pattern : pattern.replace(/\*(?!.*\*)/, '*/*')
   const address = filled.replaceAll('*', 'any')
   const slash = address.indexOf('/')
-  // Neither a slash nor a star to stand for one: no link's address.
+  // The pattern matches no address, because it has neither a slash nor a star that could match a slash.
   if (slash === -1) return []
   const [username, slug] = [address.slice(0, slash), address.slice(slash + 1)]
   return prototypeLinks.map((link) => ({ ...link, username, slug, title: `${link.title} of ${pattern}` }))

@@ -1,29 +1,38 @@
+import { handled, type Reply } from '../http/replies.ts'
 import type { Exchange } from '../plugin/exchange.ts'
-import type { GatewayPhase, Hook, PostAnswerHook, PostAnswerPhase, RouteHooks } from '../plugin/gateway.ts'
-import { handled, type Reply } from '../plugin/reply.ts'
+import type {
+  AfterResponseHook,
+  AfterResponsePhase,
+  GatewayPhase,
+  Hook,
+  RouteHooks,
+} from '../plugin/gateway.ts'
 
-/** What the runner needs of a hook, whichever host it belongs to: it goes on, or stops with an answer. */
+/**
+ * A hook of a gateway or vault plugin, as the runner calls it. If it returns undefined, the pipeline continues. Any other result
+ * ends the pipeline.
+ */
 export type HookOf<X, A = Reply> = (x: X) => A | undefined | void | Promise<A | undefined | void>
 
-/** Every hook passed: the last one has left its answer on the call, or nobody answers it. */
+/** The result if every hook has returned undefined. The call then has a response only if a hook has set or sent one. */
 export const passed: Reply = Object.freeze({ status: 0, headers: [], body: null })
 
-/** Looks at what a hook answered, once for each call. @param at the hook's place in the program */
-export type Check<A> = (answer: A, at: number) => A | Reply
+/** Checks a hook's result, once per call. @param at index of the hook in the pipeline */
+export type Check<A> = (response: A, at: number) => A | Reply
 
-/** What the runner tells of a call of which a hook answers later. */
+/** Gets notice of calls that wait for a promise of a hook. */
 export interface Watch<X> {
-  /** @param at the hook's place in the program */
+  /** @param at index of the hook in the pipeline */
   waits(x: X, at: number): void
-  /** False for a call that has been ended meanwhile: no further hook runs, whatever this one has answered. */
+  /** False if the call was ended while it waited. The runner then ignores the hook's result and runs no further hook. */
   mayGoOn(x: X): boolean
 }
 
 /**
- * Runs one call through its program's hooks. A loop, not an onion: nothing is allocated unless a hook answers later, and
- * what is not a promise is not awaited (bench/plugins.ts: about 6 ns a hook, against 75 for `await`).
+ * Runs one call through its pipeline's hooks. A loop allocates nothing, unlike nested functions. It awaits a hook's result only if
+ * that is a promise (bench/steps.ts: about 6 ns a hook, against 75 for `await`).
  *
- * @returns the first answer, or {@link passed}
+ * @returns the first result of a hook, or {@link passed}
  */
 export function run<X, A = Reply>(
   hooks: readonly HookOf<X, A>[],
@@ -34,7 +43,7 @@ export function run<X, A = Reply>(
 ): A | Reply | Promise<A | Reply> {
   for (let i = from; i < hooks.length; i++) {
     const outcome = hooks[i]!(x)
-    // A plugin written in JavaScript may say null for nothing.
+    // A plugin written in JavaScript may return null instead of undefined.
     if (outcome === undefined || outcome === null) continue
     if (outcome instanceof Promise || isThenable(outcome)) {
       watch?.waits(x, i)
@@ -49,34 +58,34 @@ export function run<X, A = Reply>(
   return passed
 }
 
-/** What libraries give instead of a promise: a query that runs once somebody waits for it. */
+/** Some libraries return thenables instead of promises, such as a query that runs only when it is awaited. */
 const isThenable = <T>(value: T | PromiseLike<T>): value is PromiseLike<T> =>
   typeof (value as { then?: unknown }).then === 'function'
 
 /**
- * Tells a reply from whatever else the hooks of a program may answer, in words that name whose it was.
+ * Makes the check that a hook's result is a reply. Its errors name the plugin.
  *
- * @returns a check that throws an `Error`; the caller of the link hears of an internal error
+ * @returns a check that throws an `Error`, for which the link's caller gets `internal_error`
  */
 export function replyCheckOf(
   steps: readonly { readonly plugin: string; readonly phase: string }[],
 ): Check<Reply> {
-  return (answer, at) => {
-    const problem = replyProblem(answer)
-    if (problem === undefined) return answer
-    // The constant of another copy of the contract, which a plugin brought along.
-    if (answer.status === 0 && answer.body === null) return handled
+  return (response, at) => {
+    const problem = replyProblem(response)
+    if (problem === undefined) return response
+    // A plugin that bundles its own copy of the contract returns that copy's `handled`.
+    if (response.status === 0 && response.body === null) return handled
     const { plugin, phase } = steps[at]!
     throw new Error(
-      `Plugin ${plugin} answered ${problem} in phase ${phase}. Expected nothing, to go on, or {status, headers: [name, value, …], body}.`,
+      `Plugin ${plugin} returned ${problem} in phase ${phase}. Expected nothing, to go on, or {status, headers: [name, value, …], body}.`,
     )
   }
 }
 
-function replyProblem(answer: Reply): string | undefined {
-  if (answer === handled) return undefined
-  if (typeof answer !== 'object') return `a ${typeof answer}`
-  const { status, headers, body } = answer
+function replyProblem(response: Reply): string | undefined {
+  if (response === handled) return undefined
+  if (typeof response !== 'object') return `a ${typeof response}`
+  const { status, headers, body } = response
   if (!Number.isInteger(status) || status < 200 || status > 599) return `an object whose status is ${status}`
   if (!Array.isArray(headers)) return `a reply whose headers are ${kindOf(headers)}, not a list`
   if (headers.length % 2 !== 0) return 'a reply whose headers are not pairs of name and value'
@@ -88,10 +97,10 @@ function replyProblem(answer: Reply): string | undefined {
 export const kindOf = (value: unknown): string => (value === null ? 'null' : typeof value)
 
 /**
- * What plugins have for one link, in the fields of one object: as a list it would be two more, and of very many links none of them is in
- * a cache. What is not in the first fields is in a list.
+ * The hooks of one link, in fields of one object. A list would add two objects, and with very many links the CPU caches hold none
+ * of them (bench/scale.ts, `scale_free_vs_ten` and `scale_402_vs_ten`). A list exists only if there are more than eight hooks.
  */
-export class Parts {
+export class LinkHooks {
   readonly p0: RouteHooks | undefined
   readonly p1: RouteHooks | undefined
   readonly p2: RouteHooks | undefined
@@ -100,44 +109,44 @@ export class Parts {
   readonly p5: RouteHooks | undefined
   readonly p6: RouteHooks | undefined
   readonly p7: RouteHooks | undefined
-  /** All of them, where they are more. */
+  /** All hooks if there are more than eight. Otherwise undefined. */
   readonly all: readonly RouteHooks[] | undefined
 
-  constructor(parts: readonly RouteHooks[]) {
-    ;[this.p0, this.p1, this.p2, this.p3, this.p4, this.p5, this.p6, this.p7] = parts
-    this.all = parts.length > 8 ? parts : undefined
+  constructor(hooks: readonly RouteHooks[]) {
+    ;[this.p0, this.p1, this.p2, this.p3, this.p4, this.p5, this.p6, this.p7] = hooks
+    this.all = hooks.length > 8 ? hooks : undefined
   }
 }
 
-/** @returns undefined behind the last one */
-function partAt(parts: Parts, at: number): RouteHooks | undefined {
+/** @returns undefined if `at` is past the last hook */
+function hooksAt(hooks: LinkHooks, at: number): RouteHooks | undefined {
   switch (at) {
     case 0:
-      return parts.p0
+      return hooks.p0
     case 1:
-      return parts.p1
+      return hooks.p1
     case 2:
-      return parts.p2
+      return hooks.p2
     case 3:
-      return parts.p3
+      return hooks.p3
     case 4:
-      return parts.p4
+      return hooks.p4
     case 5:
-      return parts.p5
+      return hooks.p5
     case 6:
-      return parts.p6
+      return hooks.p6
     case 7:
-      return parts.p7
+      return hooks.p7
     default:
-      return parts.all?.[at]
+      return hooks.all?.[at]
   }
 }
 
-const own = (x: Exchange, at: number) => partAt(x.program as Parts, at)!
+const own = (x: Exchange, at: number) => hooksAt(x.pipeline as LinkHooks, at)!
 
 /**
- * A hook of a shape: it runs that of the link whose call it is. One function for each phase, so that the name of the hook is known
- * where it is called.
+ * Makes a hook of a shape, which runs the hook of the called link. Each phase has its own function, so that the property name in
+ * each function is a constant for V8.
  */
 export const hookAt: { readonly [P in GatewayPhase]: (at: number) => Hook } = {
   guard: (at) => (x) => own(x, at).guard!(x),
@@ -150,8 +159,8 @@ export const hookAt: { readonly [P in GatewayPhase]: (at: number) => Hook } = {
   respond: (at) => (x) => own(x, at).respond!(x),
 }
 
-/** The same of what runs after the answer. */
-export const lateHookAt: { readonly [P in PostAnswerPhase]: (at: number) => PostAnswerHook } = {
+/** Makes a hook of a shape that runs after the response. */
+export const lateHookAt: { readonly [P in AfterResponsePhase]: (at: number) => AfterResponseHook } = {
   deliver: (at) => (x) => own(x, at).deliver!(x),
   log: (at) => (x) => own(x, at).log!(x),
 }

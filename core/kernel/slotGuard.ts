@@ -1,19 +1,24 @@
 import type { Exchange } from '../plugin/exchange.ts'
-import { type AnyGatewayPlugin, gatewayPhases, postAnswerPhases, type RouteHooks } from '../plugin/gateway.ts'
+import {
+  type AnyGatewayPlugin,
+  afterResponsePhases,
+  gatewayPhases,
+  type RouteHooks,
+} from '../plugin/gateway.ts'
 import { type OwnSlot, paymentSlots, type Slot, type SlotUse } from '../plugin/slots.ts'
 
-/** Told of a hook that read or wrote a slot which its plugin had not declared for that phase. */
+/** Called when a hook has read or written a slot that its plugin did not declare for that phase. */
 export type OnSlotMisuse = (error: Error) => void
 
-/** A plugin's own view of one call, and the phase that it is in there. */
+/** A plugin's own view of one call, and the phase in which the plugin runs. */
 interface View {
   readonly x: Exchange
   phase: string
 }
 
 /**
- * For tests: gives each plugin a view of the call that knows what it declared, and throws where it does otherwise. A plugin
- * has one view of a call in all phases, so that what it remembers by the call is found again.
+ * Gives each plugin a view of the call, in tests. The view throws if the plugin uses a slot that it has not declared. A plugin gets
+ * the same view of a call in all phases, so that its maps with calls as keys work.
  */
 export class SlotGuard {
   readonly #viewsByCall = new WeakMap<Exchange, Map<AnyGatewayPlugin, View>>()
@@ -24,17 +29,17 @@ export class SlotGuard {
     this.#onMisuse = onMisuse
   }
 
-  /** The same hooks, each called with the plugin's view. */
+  /** The same hooks, which now get the plugin's view of the call. */
   hooks(plugin: AnyGatewayPlugin, hooks: RouteHooks): RouteHooks {
     const guarded: Record<string, unknown> = { dispose: () => hooks.dispose?.(), offer: hooks.offer }
-    for (const phase of [...gatewayPhases, ...postAnswerPhases]) {
+    for (const phase of [...gatewayPhases, ...afterResponsePhases]) {
       const hook = hooks[phase]
       if (hook) guarded[phase] = (x: Exchange) => hook.call(hooks, this.#view(plugin, phase, x))
     }
     return guarded
   }
 
-  /** The same slot, for calls that are seen through the plugin's view. */
+  /** The same slot, for plugins that pass their view of the call. */
   slot(plugin: AnyGatewayPlugin, name: Slot, slot: OwnSlot<unknown>): OwnSlot<unknown> {
     return {
       get: (x) => {

@@ -1,10 +1,10 @@
 import { mock } from 'node:test'
 import t from 'tap'
+import { away, call, ended, key, start, won } from '../../test/helpers/core/payments/engine.ts'
 import { until } from '../../test/helpers/rawHttp.ts'
-import { bring, keptAnswer } from '../../test/helpers/rows.ts'
+import { bring, storedResponse } from '../../test/helpers/rows.ts'
 import { silentLog } from '../ports/log.ts'
-import { createBackground } from './background.ts'
-import { away, call, ended, key, start, won } from './engine.fixture.ts'
+import { Background } from './background.ts'
 
 t.test(
   'a payment that landed late is served once its buyer is back, and owed again where that fails',
@@ -12,20 +12,24 @@ t.test(
     for (const fails of ['never', 'before', 'after'] as const) {
       let isFailing = false
       const { store, payments, presented, row } = await start({
-        adapt: (books) => ({
-          ...books,
+        adapt: (ledger) => ({
+          ...ledger,
           async apply(change) {
-            if (!isFailing || change.to !== 'settled') return books.apply(change)
+            if (!isFailing || change.to !== 'settled') return ledger.apply(change)
             if (fails === 'before') throw away()
-            const isDone = await books.apply(change)
+            const isDone = await ledger.apply(change)
             if (fails === 'after') throw away()
             return isDone
           },
         }),
       })
-      await bring(store.books, {
-        ...{ ...presented.identity, state: 'refund_due', reason: 'landed_late', answer: null },
-        ...{ linkId: 'link', storeId: 'store' },
+      await bring(store.ledger, {
+        ...presented.identity,
+        state: 'refund_due',
+        reason: 'landed_late',
+        response: null,
+        linkId: 'link',
+        storeId: 'store',
       })
       isFailing = true
       const resuming = payments.resume((await row())!, presented, call(true))
@@ -33,9 +37,9 @@ t.test(
         const paid = (await resuming)!
         t.match(await row(), { state: 'settled' })
         t.equal(await payments.resume((await row())!, presented, call(true)), undefined, 'once')
-        payments.deliver(paid, 'delivered', keptAnswer)
+        payments.deliver(paid, 'delivered', storedResponse)
         await ended(payments, paid)
-        t.match(await row(), { state: 'delivered', hasAnswer: true })
+        t.match(await row(), { state: 'delivered', hasResponse: true })
       } else {
         await t.rejects(resuming, { code: 'store_unavailable' })
         await until(async () => (await row())?.state === 'refund_due')
@@ -48,33 +52,33 @@ t.test(
 t.test('an answer that somebody else was handed is delivered, also after its call has ended', async (t) => {
   const { payments, presented, row } = await start()
   const paid = await won(payments, presented)
-  await payments.settle(paid, keptAnswer)
+  await payments.settle(paid, storedResponse)
   await payments.record(paid)
   payments.deliver(paid, 'unsent')
   await ended(payments, paid)
-  t.match(await row(), { state: 'settled', hasAnswer: true })
+  t.match(await row(), { state: 'settled', hasResponse: true })
   payments.deliver(paid, 'delivered')
   await until(async () => (await row())?.state === 'delivered')
 })
 
 for (const during of ['the purchase is written', 'it is noted that nothing was sent'] as const) {
   t.test(`a store that is away for hours while ${during} leaves nothing to nobody`, async (t) => {
-    let isAway = false
+    let isUnavailable = false
     const { payments, presented, settler, row } = await start({
-      adapt: (books) => ({
-        ...books,
-        apply: (change) => (isAway ? Promise.reject(away()) : books.apply(change)),
+      adapt: (ledger) => ({
+        ...ledger,
+        apply: (change) => (isUnavailable ? Promise.reject(away()) : ledger.apply(change)),
       }),
     })
     const isCharged = during === 'the purchase is written'
     settler.settleWith = async () => {
-      isAway = true
+      isUnavailable = true
       return isCharged ? undefined : { status: 'rejected', reason: 'refused', message: 'no' }
     }
     const paid = await won(payments, presented)
     mock.timers.enable({ apis: ['setTimeout'] })
     t.teardown(() => mock.timers.reset())
-    const end = await payments.settle(paid, keptAnswer)
+    const end = await payments.settle(paid, storedResponse)
     if (end.status === 'settled') await t.rejects(payments.record(paid), { code: 'settlement_pending' })
     payments.deliver(paid, 'not_charged')
     for (let minutes = 0; minutes < 180; minutes++) {
@@ -82,7 +86,7 @@ for (const during of ['the purchase is written', 'it is noted that nothing was s
       mock.timers.tick(60_000)
     }
     t.match(await row(), { state: 'settling' })
-    isAway = false
+    isUnavailable = false
     for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate)
     mock.timers.tick(60_000)
     for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate)
@@ -94,12 +98,15 @@ for (const during of ['the purchase is written', 'it is noted that nothing was s
 t.test(
   'what waits for the store is done a second after its return, and one asks for all meanwhile',
   async (t) => {
-    let isAway = true
+    let isUnavailable = true
     let tries = 0
     const done: number[] = []
-    const background = createBackground({
-      ...{ books: {} as never, calls: { has: () => true }, watch: { tell() {} } },
-      ...{ lease: { current: { id: 1, name: 'one' } }, log: silentLog },
+    const background = new Background({
+      ledger: {} as never,
+      calls: { has: () => true },
+      watch: { notify() {} },
+      lease: { current: { id: 1, name: 'one' } },
+      log: silentLog,
     })
     mock.timers.enable({ apis: ['setTimeout'] })
     t.teardown(() => mock.timers.reset())
@@ -109,7 +116,7 @@ t.test(
     for (let n = 0; n < 100; n++) {
       void background.insist(`purchase ${n}`, async () => {
         tries++
-        if (isAway) throw away()
+        if (isUnavailable) throw away()
         done.push(n)
       })
     }
@@ -120,7 +127,7 @@ t.test(
       await settle()
     }
     t.equal(tries, 100 + seconds, 'a store that is away is asked once a second, however much waits for it')
-    isAway = false
+    isUnavailable = false
     mock.timers.tick(1_000)
     await settle()
     t.strictSame(new Set(done).size, 100)
@@ -137,17 +144,21 @@ t.test(
   async (t) => {
     let fails = 0
     const { store, payments, presented, row } = await start({
-      adapt: (books) => ({
-        ...books,
+      adapt: (ledger) => ({
+        ...ledger,
         async apply(change) {
           if (change.to === 'settled' && change.from.includes('refund_due') && fails++ === 1) throw away()
-          return books.apply(change)
+          return ledger.apply(change)
         },
       }),
     })
-    await bring(store.books, {
-      ...{ ...presented.identity, state: 'refund_due', reason: 'landed_late', answer: null },
-      ...{ linkId: 'link', storeId: 'store' },
+    await bring(store.ledger, {
+      ...presented.identity,
+      state: 'refund_due',
+      reason: 'landed_late',
+      response: null,
+      linkId: 'link',
+      storeId: 'store',
     })
     const seen = (await row())!
     const [first, second] = await Promise.allSettled([
@@ -165,16 +176,16 @@ t.test(
 t.test('an answer that is handed out again and again, while the store is away, is one note', async (t) => {
   let tries = 0
   const { store, payments, presented, row } = await start({
-    adapt: (books) => ({
-      ...books,
+    adapt: (ledger) => ({
+      ...ledger,
       async apply(change) {
         if (change.to === 'delivered' && ++tries < 3) throw away()
-        return books.apply(change)
+        return ledger.apply(change)
       },
     }),
   })
   const paid = await won(payments, presented)
-  await payments.settle(paid, keptAnswer)
+  await payments.settle(paid, storedResponse)
   await payments.record(paid)
   payments.deliver(paid, 'unsent')
   await ended(payments, paid)
@@ -194,33 +205,33 @@ t.test(
   async (t) => {
     let land = async (): Promise<unknown> => undefined
     const late = await start({
-      adapt: (books) => ({
-        ...books,
+      adapt: (ledger) => ({
+        ...ledger,
         find: async () => undefined,
         async claim(request) {
-          land = () => books.claim(request)
+          land = () => ledger.claim(request)
           throw away()
         },
       }),
     })
     await t.rejects(late.payments.claim(late.presented, call()), { code: 'store_unavailable' })
     await land()
-    t.equal(await late.payments.leaveStrays(), 0, 'it may have been won this moment')
-    t.equal(await late.payments.leaveStrays(), 1)
-    t.match(await late.store.books.due({ states: ['claimed'], limit: 9 }), [{ lease: 0 }])
+    t.equal(await late.payments.abandonOrphans(), 0, 'it may have been won this moment')
+    t.equal(await late.payments.abandonOrphans(), 1)
+    t.match(await late.store.ledger.due({ states: ['claimed'], limit: 9 }), [{ lease: 0 }])
     const other = (await late.store.leases.take('process:other', 10_000))!
-    t.equal(await late.store.books.adopt(other, ['claimed'], 9), 1)
+    t.equal(await late.store.ledger.adopt(other, ['claimed'], 9), 1)
 
     const { payments, presented, row } = await start()
     const paid = await won(payments, presented)
-    for (let i = 0; i < 3; i++) t.equal(await payments.leaveStrays(), 0)
-    await payments.settle(paid, keptAnswer)
-    for (let i = 0; i < 3; i++) t.equal(await payments.leaveStrays(), 0)
+    for (let i = 0; i < 3; i++) t.equal(await payments.abandonOrphans(), 0)
+    await payments.settle(paid, storedResponse)
+    for (let i = 0; i < 3; i++) t.equal(await payments.abandonOrphans(), 0)
     await payments.record(paid)
     payments.deliver(paid, 'unsent')
     await ended(payments, paid)
-    for (let i = 0; i < 3; i++) t.equal(await payments.leaveStrays(), 0)
-    t.match(await row(), { state: 'settled', hasAnswer: true })
+    for (let i = 0; i < 3; i++) t.equal(await payments.abandonOrphans(), 0)
+    t.match(await row(), { state: 'settled', hasResponse: true })
   },
 )
 
@@ -229,31 +240,32 @@ t.test(
   async (t) => {
     let writes = 0
     const { store, payments, presented, settler, row } = await start({
-      adapt: (books) => ({
-        ...books,
+      adapt: (ledger) => ({
+        ...ledger,
         putOff(rows) {
           writes++
-          return books.putOff(rows)
+          return ledger.putOff(rows)
         },
       }),
     })
     const paid = await won(payments, presented)
     settler.settleWith = async () => ({ status: 'pending', transaction: '0x1', reason: 'not_seen' })
-    await payments.settle(paid, keptAnswer)
+    await payments.settle(paid, storedResponse)
     payments.deliver(paid, 'not_charged')
     mock.timers.enable({ apis: ['setTimeout'] })
     t.teardown(() => mock.timers.reset())
-    const due = () => store.books.due({ states: ['pending'], limit: 10 })
+    const due = () => store.ledger.due({ states: ['pending'], limit: 10 })
     const { row: number, state, tries } = (await row())!
-    await store.books.putOff([{ row: number, state, afterMs: 60_000, tries: tries + 5, reason: 'not yet' }])
+    await store.ledger.putOff([{ row: number, state, afterMs: 60_000, tries: tries + 5, reason: 'not yet' }])
     t.same(await due(), [])
-    const comeBack = () => Promise.all(Array.from({ length: 100 }, () => payments.claim(presented, call())))
-    for (const { lost } of (await comeBack()) as { lost?: unknown }[]) t.match(lost, { state: 'pending' })
+    const retryPayment = () =>
+      Promise.all(Array.from({ length: 100 }, () => payments.claim(presented, call())))
+    for (const { lost } of (await retryPayment()) as { lost?: unknown }[]) t.match(lost, { state: 'pending' })
     t.match(await due(), [{ key, tries: 5, dueReason: 'not yet' }])
     await payments.find(key)
     t.equal(writes, 1)
     mock.timers.tick(2_000)
-    await comeBack()
+    await retryPayment()
     t.equal(writes, 2)
   },
 )

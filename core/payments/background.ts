@@ -1,171 +1,179 @@
 import { notCollected, type PaymentRecord, type PaymentState } from '../domain/payment.ts'
 import type { Log } from '../ports/log.ts'
-import { isStoreAway } from '../ports/refusals.ts'
-import type { Books, PaymentChange } from '../ports/store/books.ts'
-import type { Lease } from '../ports/store/leases.ts'
-import type { ChangeWatch } from './changeWatch.ts'
-import type { OpenCalls } from './openCalls.ts'
-import type { HandedOut } from './payments.ts'
+import { isDatabaseDown } from '../ports/refusals.ts'
+import type { Ledger, PaymentChange } from '../ports/store/ledger.ts'
+import type { ChangeWatch } from './claimLoop.ts'
+import type { OpenCalls, OwnLease } from './openCalls.ts'
+import type { DeliverablePayment } from './payments.ts'
+import { deliverReorged } from './reconciliation.ts'
 import * as rules from './rules.ts'
 
-/** Between two questions whether a store that is away is back: one of the works that wait for it asks for all. */
-const ASK_MS = 1_000
-/** Pauses before each further try of a write that nobody waits for, and that failed of something else. */
-const PAUSES_MS = [200, 1_000, 5_000, 15_000, 30_000, 60_000]
-/** Claims in doubt that are looked for however long the store is away: anybody can make one, so they are bounded. */
-const MOST_DOUBTS = 1_000
-/** What a call works on; a pending payment is the recovery's. */
+/** Pause between two probes of a database that is down, in ms. One waiting task probes for all waiting tasks. */
+const RETRY_STORE_MS = 1_000
+/** Pause before each retry of a write that failed although the database is up, in ms. */
+const RETRY_PAUSES_MS = [200, 1_000, 5_000, 15_000, 30_000, 60_000]
+/**
+ * Maximum claims with an unknown result that are looked up once the database is back. There is a maximum, because any caller can
+ * cause such claims.
+ */
+const MAX_DOUBTS = 1_000
+/** States in which a call works on a payment. Recovery works on pending payments. */
 const ofCalls: readonly PaymentState[] = ['claimed', 'settling', 'settled']
-/** Rows that are looked at together for such that no call works on. */
-const STRAYS = 1_000
-
-/** A payment that somebody asks for is brought forward once in so long, in ms, however many ask… */
+/** Maximum rows that a check for orphaned payments reads. */
+const ORPHAN_PAGE = 1_000
+/**
+ * Minimum time between two early checks of the same payment, in ms. A request with an open payment causes an early check by
+ * recovery.
+ */
 const HASTEN_MS = 2_000
-/** …and so many at once: whoever has many open ones must not set the pace at which nodes are asked. */
-const MOST_HASTENED = 50
+/**
+ * Maximum payments with early checks at a time, so that a buyer with many open payments cannot set the rate of requests to nodes.
+ */
+const MAX_HASTENED = 50
 
-/** What the engine writes beside its calls: nobody waits for it, and a store that is away only delays it. */
-export interface Background {
-  /**
-   * Does what has to be done in the end, and again while the store is away, however long that is: this process knows best
-   * what became of its rows, and recovery gets them only as strays.
-   *
-   * @param work harmless when done twice
-   * @returns when it is done or given up, never as an error
-   */
-  insist(purchaseId: string, work: () => Promise<void>, isEndless?: boolean): Promise<void>
-  /** A claim whose answer did not come may be there, now or a little later, and nobody would work on it. */
-  freeUnanswered(key: string, purchaseId: string): void
-  /**
-   * The answer has reached its buyer by a repeat, or by a call whose row another process has taken up meanwhile.
-   *
-   * @param key of a sale that the other process may still have to book: it is delivered once that is done
-   */
-  noteHandedOut(paid: HandedOut, key?: string): void
-  /** Has the recovery look at an open payment now: somebody has come back with it. */
-  hasten(payment: PaymentRecord): void
-  /** @see Payments.leaveStrays */
-  leaveStrays(): Promise<number>
-}
-
-export interface BackgroundParts {
-  readonly books: Pick<Books, 'apply' | 'applyAll' | 'find' | 'list' | 'putOff'>
+export interface BackgroundDeps {
+  readonly ledger: Pick<Ledger, 'apply' | 'applyAll' | 'find' | 'list' | 'putOff'>
   readonly calls: Pick<OpenCalls, 'has'>
-  readonly watch: Pick<ChangeWatch, 'tell'>
-  /** This process's own, as it is now. */
-  readonly lease: { readonly current: Lease }
+  readonly watch: Pick<ChangeWatch, 'notify'>
+  readonly lease: Pick<OwnLease, 'current'>
   readonly log: Log
 }
 
-export function createBackground({ books, calls, watch, lease, log }: BackgroundParts): Background {
-  /** Answers that were handed out, and are not noted yet. */
-  const handedOut = new Set<number>()
-  const hastened = new Set<number>()
-  /** Claims of this process's that no call worked on at the last look. */
-  let suspects = new Set<string>()
-  let doubts = 0
-  /** Works that the store was away for, by the order in which they ask for it. */
-  const waiting = new Set<(asksForAll: boolean) => void>()
-  let asking: NodeJS.Timeout | undefined
+/** Writes of the payment engine for which no request waits. A database that is down only delays them. */
+export class Background {
+  readonly #deps: BackgroundDeps
+  /** Rows whose response was delivered to a repeated call, until the delivery is written. */
+  readonly #delivering = new Set<number>()
+  readonly #hastened = new Set<number>()
+  /** Payments of this process that had no call at the last check. */
+  #suspects = new Set<string>()
+  #doubts = 0
+  /** Tasks that wait for the database, in the order in which they probe the database. */
+  readonly #waiting = new Set<(asksForAll: boolean) => void>()
+  #retrying: NodeJS.Timeout | undefined
 
-  function insist(purchaseId: string, work: () => Promise<void>, isEndless = true): Promise<void> {
+  constructor(deps: BackgroundDeps) {
+    this.#deps = deps
+  }
+
+  /**
+   * Runs a write that must eventually succeed, and repeats it while the database is down. Only this process has the outcome of its
+   * rows, and recovery would treat these rows as orphaned payments.
+   *
+   * @param work harmless if it is done twice
+   * @returns when the work is done or given up. Never rejects
+   */
+  insist(purchaseId: string, work: () => Promise<void>, isEndless = true): Promise<void> {
     const attempt = (tries: number, done: () => void, asksForAll = false): void => {
       const failed = (err: unknown): void => {
-        if (isEndless && isStoreAway(err)) return whenStoreIsBack((asks) => attempt(tries, done, asks))
-        if (asksForAll) wakeAll()
-        const waitMs = PAUSES_MS[tries]
+        if (isEndless && isDatabaseDown(err))
+          return this.#whenStoreIsBack((asks) => attempt(tries, done, asks))
+        if (asksForAll) this.#wakeAll()
+        const waitMs = RETRY_PAUSES_MS[tries]
         if (waitMs !== undefined) return void setTimeout(attempt, waitMs, tries + 1, done).unref()
-        log.warn({ err, purchaseId }, 'could not note what became of a payment')
+        this.#deps.log.warn({ err, purchaseId }, 'could not record the outcome of a payment')
         done()
       }
       work().then(() => {
-        if (asksForAll) wakeAll()
+        if (asksForAll) this.#wakeAll()
         done()
       }, failed)
     }
     return new Promise((done) => attempt(0, done))
   }
 
-  /** It may be away for hours, and what waits may be much: it is asked once a second, and an answer wakes all. */
-  function whenStoreIsBack(again: (asksForAll: boolean) => void): void {
-    waiting.add(again)
-    if (asking === undefined) asking = setTimeout(askStore, ASK_MS).unref()
+  /**
+   * Runs a task when the database is back. Many tasks may wait for hours, so one task probes the database each second, and a
+   * success wakes all tasks.
+   */
+  #whenStoreIsBack(retry: (asksForAll: boolean) => void): void {
+    this.#waiting.add(retry)
+    this.#retrying ??= setTimeout(() => this.#askStore(), RETRY_STORE_MS).unref()
   }
 
-  /** Whoever asks may wait long for its answer: the next one asks all the same. */
-  function askStore(): void {
-    asking = undefined
-    const [first] = waiting
+  /** Lets one task probe the database. The next probe is sent even if this one has no response yet. */
+  #askStore(): void {
+    this.#retrying = undefined
+    const [first] = this.#waiting
     if (first === undefined) return
-    waiting.delete(first)
-    if (waiting.size > 0) asking = setTimeout(askStore, ASK_MS).unref()
+    this.#waiting.delete(first)
+    if (this.#waiting.size > 0) this.#retrying = setTimeout(() => this.#askStore(), RETRY_STORE_MS).unref()
     first(true)
   }
 
-  /** Not more often than it is asked: one that is full still reads, and would refuse all of them each time. */
-  function wakeAll(): void {
-    const woken = [...waiting]
-    waiting.clear()
-    for (const again of woken) again(false)
+  /**
+   * Wakes all tasks. Their own failures schedule the next probe. A database with a full disk can still be read, so a probe may
+   * succeed although every write fails again.
+   */
+  #wakeAll(): void {
+    const woken = [...this.#waiting]
+    this.#waiting.clear()
+    for (const retry of woken) retry(false)
   }
 
-  /** @returns false when somebody else has moved the row */
-  async function apply(change: PaymentChange): Promise<boolean> {
-    const isDone = await books.apply(change)
-    if (isDone) watch.tell(change.row)
+  /** @returns false if another process has moved the row */
+  async #apply(change: PaymentChange): Promise<boolean> {
+    const isDone = await this.#deps.ledger.apply(change)
+    if (isDone) this.#deps.watch.notify(change.row)
     return isDone
   }
 
-  return {
-    insist,
+  /** Frees a claim whose write got no response. The row may exist already or appear soon, and no call would work on it. */
+  freeUnanswered(key: string, purchaseId: string): void {
+    const free = async (): Promise<void> => {
+      const record = await this.#deps.ledger.find(key)
+      if (record === undefined) throw new Error('The claim is not in the database, or not yet.')
+      if (record.purchaseId !== purchaseId || record.state !== 'claimed') return
+      await this.#apply(rules.free(record, 'store_unavailable'))
+    }
+    this.#doubts++
+    void this.insist(purchaseId, free, this.#doubts <= MAX_DOUBTS).then(() => void this.#doubts--)
+  }
 
-    freeUnanswered(key, purchaseId) {
-      const free = async (): Promise<void> => {
-        const record = await books.find(key)
-        if (record === undefined) throw new Error('The claim is not there, or not yet.')
-        if (record.purchaseId !== purchaseId || record.state !== 'claimed') return
-        await apply(rules.free(record, 'store_unavailable'))
-      }
-      doubts++
-      void insist(purchaseId, free, doubts <= MOST_DOUBTS).then(() => void doubts--)
-    },
+  /**
+   * Records that the buyer got the response from a repeated call, or from a call whose row another process has taken over.
+   *
+   * @param key key of a payment whose sale the other process may still have to record. The row is marked delivered after that
+   */
+  noteDelivered({ row, purchaseId }: DeliverablePayment, key?: string): void {
+    if (this.#delivering.has(row)) return
+    this.#delivering.add(row)
+    const note = async () => {
+      if (await this.#apply(rules.markDelivered({ row, purchaseId }))) return
+      const held = { row, purchaseId, lease: null }
+      if (await this.#apply(deliverReorged(held))) return
+      if (await this.#apply(deliverReorged(held, notCollected))) return
+      const record = key === undefined ? undefined : await this.#deps.ledger.find(key)
+      if (record?.purchaseId !== purchaseId) return
+      if (record.state === 'settling' || record.state === 'pending')
+        throw new Error('The process that has taken over the sale has not recorded it yet.')
+    }
+    void this.insist(purchaseId, note).then(() => this.#delivering.delete(row))
+  }
 
-    noteHandedOut({ row, purchaseId }, key) {
-      if (handedOut.has(row)) return
-      handedOut.add(row)
-      const note = async () => {
-        if (await apply(rules.handOut({ row, purchaseId }))) return
-        const held = { row, purchaseId, lease: null }
-        if (await apply(rules.deliverReorged(held))) return
-        if (await apply(rules.deliverReorged(held, notCollected))) return
-        const record = key === undefined ? undefined : await books.find(key)
-        if (record?.purchaseId !== purchaseId) return
-        if (record.state === 'settling' || record.state === 'pending')
-          throw new Error('The sale is not booked yet by the process that has taken it up.')
-      }
-      void insist(purchaseId, note).then(() => handedOut.delete(row))
-    },
+  /** Makes recovery check an open payment now, because a request has come with the payment. */
+  hasten({ row, state, tries }: PaymentRecord): void {
+    const isOpen = state === 'pending' || state === 'reorged'
+    if (!isOpen || this.#hastened.has(row) || this.#hastened.size >= MAX_HASTENED) return
+    this.#hastened.add(row)
+    setTimeout(() => this.#hastened.delete(row), HASTEN_MS).unref()
+    // If this write fails, recovery checks the row at its due time.
+    this.#deps.ledger.putOff([{ row, state, afterMs: 0, tries }]).catch(() => undefined)
+  }
 
-    hasten({ row, state, tries }) {
-      const isOpen = state === 'pending' || state === 'reorged'
-      if (!isOpen || hastened.has(row) || hastened.size >= MOST_HASTENED) return
-      hastened.add(row)
-      setTimeout(() => hastened.delete(row), HASTEN_MS).unref()
-      // Without it the row is looked at in its time.
-      books.putOff([{ row, state, afterMs: 0, tries }]).catch(() => undefined)
-    },
-
-    async leaveStrays() {
-      const own = await books.list({ states: ofCalls, lease: lease.current.id, limit: STRAYS })
-      const idle = own.filter(({ row, hasAnswer, state }) => {
-        return !calls.has(row) && (state !== 'settled' || !hasAnswer)
-      })
-      // A claim that was just won may be in the books before its call is known here; at the next look it is.
-      const strays = idle.filter(({ purchaseId }) => suspects.has(purchaseId))
-      suspects = new Set(idle.map(({ purchaseId }) => purchaseId))
-      if (strays.length === 0) return 0
-      const left = await books.applyAll(strays.map((record) => rules.abandon(record)))
-      return left.filter((isLeft) => isLeft === true).length
-    },
+  /** @see Payments.abandonOrphans */
+  async abandonOrphans(): Promise<number> {
+    const { ledger, calls, lease } = this.#deps
+    const own = await ledger.list({ states: ofCalls, lease: lease.current.id, limit: ORPHAN_PAGE })
+    const idle = own.filter(({ row, hasResponse, state }) => {
+      return !calls.has(row) && (state !== 'settled' || !hasResponse)
+    })
+    // The row of a claim may exist before its call is registered here, so only payments without a call at two consecutive checks
+    // count.
+    const orphans = idle.filter(({ purchaseId }) => this.#suspects.has(purchaseId))
+    this.#suspects = new Set(idle.map(({ purchaseId }) => purchaseId))
+    if (orphans.length === 0) return 0
+    const left = await ledger.applyAll(orphans.map((record) => rules.abandon(record)))
+    return left.filter((isLeft) => isLeft === true).length
   }
 }

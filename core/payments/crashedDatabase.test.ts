@@ -1,21 +1,25 @@
 import t from 'tap'
+import { bookElsewhere, ended, start, takeUpElsewhere, won } from '../../test/helpers/core/payments/engine.ts'
 import { until } from '../../test/helpers/rawHttp.ts'
-import { keptAnswer } from '../../test/helpers/rows.ts'
-import { bookElsewhere, ended, start, takeUpElsewhere, won } from './engine.fixture.ts'
-import type { Fate } from './payments.ts'
+import { storedResponse } from '../../test/helpers/rows.ts'
+import { type CrashingStore, openCrashingStore } from '../../test/helpers/store/crashingStore.ts'
+import { type Clock, machineClock } from '../ports/clock.ts'
+import type { DeliveryOutcome } from './payments.ts'
 
-/** A call that was charged and has its answer, on a link that charges after or before the seller works. */
+/** A call that was charged and has its response, on a link that charges after or before the seller works. */
 async function charged(settlesFirst: boolean) {
-  const stage = await start()
+  let crashing: CrashingStore | undefined
+  const open = async (clock: Clock) => (crashing = await openCrashingStore(clock, machineClock))
+  const stage = await start({ open })
   const { payments, presented } = stage
   const paid = await won(payments, presented, settlesFirst)
-  await payments.settle(paid, settlesFirst ? null : keptAnswer)
+  await payments.settle(paid, settlesFirst ? null : storedResponse)
   await payments.record(paid)
-  const end = async (fate: Fate) => {
-    payments.deliver(paid, fate, settlesFirst ? keptAnswer : undefined)
+  const end = async (outcome: DeliveryOutcome) => {
+    payments.deliver(paid, outcome, settlesFirst ? storedResponse : undefined)
     await ended(payments, paid)
   }
-  return { ...stage, paid, end }
+  return { ...stage, paid, end, powerCut: () => crashing!.powerCut() }
 }
 
 for (const settlesFirst of [false, true]) {
@@ -25,28 +29,31 @@ for (const settlesFirst of [false, true]) {
     async (t) => {
       const delivered = await charged(settlesFirst)
       await delivered.end('delivered')
-      delivered.memory.powerCut()
-      t.match(await delivered.row(), { state: 'delivered', hasAnswer: true })
+      delivered.powerCut()
+      t.match(await delivered.row(), { state: 'delivered', hasResponse: true })
 
       const kept = await charged(settlesFirst)
       await kept.end('not_collected')
-      kept.memory.powerCut()
+      kept.powerCut()
       t.match(await kept.row(), {
-        ...{ state: 'settled', hasAnswer: true, lease: null, errorReason: 'answer_not_collected' },
+        state: 'settled',
+        hasResponse: true,
+        lease: null,
+        errorReason: 'response_not_collected',
       })
       kept.payments.deliver(kept.paid, 'delivered')
       await until(async () => (await kept.row())?.state === 'delivered')
-      kept.memory.powerCut()
+      kept.powerCut()
       t.match(await kept.row(), { state: 'delivered' }, 'a repeat that was handed the answer, too')
     },
   )
 
   t.test(`a database that crashes while the answer is sent forgets no sale, settle ${when}`, async (t) => {
-    const { memory, store, row, end } = await charged(settlesFirst)
-    memory.powerCut()
+    const { powerCut, store, row, end } = await charged(settlesFirst)
+    powerCut()
     t.match(await row(), { state: settlesFirst ? 'settled' : 'settling' })
     await end('delivered')
-    t.match(await row(), { state: 'delivered', hasAnswer: true })
+    t.match(await row(), { state: 'delivered', hasResponse: true })
     const check = await store.purchases.ledgerCheck()
     t.match(check, { purchases: 1, broken: { length: 0 }, unbalanced: { length: 0 } })
   })
@@ -54,8 +61,8 @@ for (const settlesFirst of [false, true]) {
 
 t.test('a sale that another process books after the crash is delivered once it is booked', async (t) => {
   const stage = await charged(false)
-  const { memory, row, end } = stage
-  memory.powerCut()
+  const { powerCut, row, end } = stage
+  powerCut()
   await takeUpElsewhere(stage)
   await end('delivered')
   t.match(await row(), { state: 'pending' })
@@ -68,9 +75,9 @@ t.test(
   'a sale that another process has taken up without its answer is delivered, and not owed',
   async (t) => {
     const stage = await charged(true)
-    stage.memory.powerCut()
+    stage.powerCut()
     await takeUpElsewhere(stage)
-    t.match(await stage.row(), { state: 'settled', hasAnswer: false })
+    t.match(await stage.row(), { state: 'settled', hasResponse: false })
     await stage.end('delivered')
     await until(async () => (await stage.row())?.state === 'delivered')
   },

@@ -1,11 +1,12 @@
 import t from 'tap'
+import { ended, landElsewhere, type Stage, start, won } from '../../test/helpers/core/payments/engine.ts'
 import { until } from '../../test/helpers/rawHttp.ts'
-import { keptAnswer } from '../../test/helpers/rows.ts'
+import { storedResponse } from '../../test/helpers/rows.ts'
 import { builtInAssets } from '../domain/asset.ts'
-import { ended, landElsewhere, type Stage, start, won } from './engine.fixture.ts'
-import { expire, land, leaveChain } from './rules.ts'
+import { land, leaveChain } from './reconciliation.ts'
+import { expire } from './rules.ts'
 
-/** A call that was charged first, and is not answered yet. */
+/** A call that was charged first, and has no response yet. */
 async function charged() {
   const stage = await start()
   const paid = await won(stage.payments, stage.presented, true)
@@ -14,11 +15,11 @@ async function charged() {
   return { ...stage, stage, paid }
 }
 
-/** What another process finds on chain: that the transfer is gone. */
+/** Another process finds on chain that the transfer is gone. */
 const goes = async ({ store, row }: Stage) => {
   const record = (await row())!
   const purchase = await store.purchases.find(record.purchaseId)
-  t.ok(await store.books.apply(leaveChain(record, purchase)))
+  t.ok(await store.ledger.apply(leaveChain(record, purchase)))
 }
 
 /** And that it is back. */
@@ -28,7 +29,7 @@ const comesBack = async ({ store, row }: Stage) => {
   const asset = builtInAssets.find((one) => one.network === network && one.address === address)!
   const landed = { transaction: '0xaa', event: '0', block: 2, chargedAtomic: 100_000n }
   t.ok(
-    await store.books.apply(land(record, { payment: record, landed, asset, reviewTokenHash: 'h', atMs: 1 })),
+    await store.ledger.apply(land(record, { payment: record, landed, asset, reviewTokenHash: 'h', atMs: 1 })),
   )
 }
 
@@ -38,7 +39,7 @@ t.test(
     const { stage, payments, row, paid } = await charged()
     await goes(stage)
     t.match(await row(), { state: 'reorged', errorReason: 'reorged' })
-    payments.deliver(paid, 'delivered', keptAnswer)
+    payments.deliver(paid, 'delivered', storedResponse)
     await ended(payments, paid)
     t.match(await row(), { state: 'reorged', errorReason: 'reorged_after_delivery' })
     await comesBack(stage)
@@ -51,7 +52,7 @@ t.test('nor is a kept answer owed back whose buyer had it while the payment was 
   const { payments, presented, row } = stage
   const paid = await won(payments, presented)
   stage.settler.settleWith = async () => ({ status: 'pending', transaction: '0xaa', reason: 'slow' })
-  await payments.settle(paid, keptAnswer)
+  await payments.settle(paid, storedResponse)
   payments.deliver(paid, 'unsent')
   await ended(payments, paid)
   await landElsewhere(stage)
@@ -74,18 +75,18 @@ t.test('what was not answered is owed when its payment comes back', async (t) =>
 
 t.test('an answer that its buyer did not collect stays so when its payment comes back', async (t) => {
   const { stage, payments, row, paid } = await charged()
-  payments.deliver(paid, 'not_collected', keptAnswer)
+  payments.deliver(paid, 'not_collected', storedResponse)
   await ended(payments, paid)
   await goes(stage)
-  t.match(await row(), { state: 'reorged', hasAnswer: true })
+  t.match(await row(), { state: 'reorged', hasResponse: true })
   await comesBack(stage)
-  t.match(await row(), { state: 'settled', hasAnswer: true, errorReason: 'answer_not_collected' })
+  t.match(await row(), { state: 'settled', hasResponse: true, errorReason: 'response_not_collected' })
   t.match(expire((await row())!), { to: 'delivered' }, 'and nothing is owed for it after its day')
 })
 
 t.test('one that a repeat was handed while its payment left is delivered when it comes back', async (t) => {
   const { stage, payments, row, paid } = await charged()
-  payments.deliver(paid, 'not_collected', keptAnswer)
+  payments.deliver(paid, 'not_collected', storedResponse)
   await ended(payments, paid)
   const { row: number, purchaseId } = (await row())!
   await goes(stage)

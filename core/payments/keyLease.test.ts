@@ -1,12 +1,10 @@
 import t from 'tap'
-import { createMemory } from '../../adapters/memory/store/memory.ts'
-import { openMemory } from '../../adapters/memory/store/openMemory.ts'
-import { leaseOfKey } from './keyLease.ts'
+import { openTestStore } from '../../test/helpers/store/testStore.ts'
+import { leaseOfKey } from './leases.ts'
 
 t.test('one process at a time has a key, and one that stood still says so before it has asked', async (t) => {
   let nowMs = 1_000_000
-  const memory = createMemory({ now: () => nowMs })
-  const { leases } = openMemory({ memory })
+  const { leases } = openTestStore({ storeClock: { now: () => nowMs } })
   const [a, b] = [leaseOfKey(leases, 'evm:x', () => nowMs), leaseOfKey(leases, 'evm:x', () => nowMs)]
   t.notOk(a.isHeld)
   const first = (await a.hold())!

@@ -39,3 +39,15 @@ t.test('a call that no plugin answers is a 500, not a hang', async (t) => {
   const link = await addLink({ slug: 'free', url: seller.url })
   t.equal((await fetch(link.url)).status, 500)
 })
+
+t.test('a gateway without the check of sign-ins refuses links with access', async (t) => {
+  const seller = await startSeller(t, 'hello')
+  const { addLink } = await startGateway(t, { plugins: uses(['upstream']) })
+  const free = await addLink({ slug: 'free', url: seller.url })
+  t.equal((await fetch(free.url)).status, 200)
+  const link = await addLink({ slug: 'wallets', url: seller.url, access: 'signed-in' })
+  const response = await fetch(link.url)
+  t.equal(response.status, 503)
+  t.match(JSON.parse(await response.text()), { error: { code: 'link_misconfigured' } })
+  t.equal(seller.requests.length, 1)
+})

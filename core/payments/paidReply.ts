@@ -1,49 +1,49 @@
-import type { PurchaseNote } from '../plugin/exchange.ts'
-import type { Reply } from '../plugin/reply.ts'
+import type { Reply } from '../http/replies.ts'
+import type { PurchaseNote } from './purchase.ts'
 
-/** A seller's whole answer, fresh or from the store. */
-export interface WholeAnswer {
+/** A seller's complete response, received now or read from the database. */
+export interface WholeResponse {
   readonly status: number
   readonly headers: readonly string[]
   readonly body: Uint8Array
 }
 
-/** Up to here an answer is put together as one text; a larger one goes out in its pieces, which copies nothing. */
+/** Maximum size of a response that is sent as one text, in bytes. A larger response is sent in pieces, which are not copied. */
 const SMALL_BYTES = 16_384
 
 /**
- * Puts a paid answer together: the seller's bytes, wrapped by splicing (never parsed: at 100 KB parsing costs 85 %),
- * the ids, the receipt. Paid answers are private and never cached.
+ * Assembles a paid response from the seller's body, the purchase's ids and the receipt. It inserts the bytes of the body into the
+ * wrapper without parsing them, because parsing 100 KB would take 85 % of the time. Paid responses are private and never cached.
  *
- * @param receipt flat headers, see `receiptHeaders`
- * @param isStream the link hands answers over as they come, and this is a kept one: it must look the same
+ * @param receipt names and values in turn, see `receiptHeaders`
+ * @param isStream true if the link streams its responses. A stored response must look the same as a streamed one
  */
 export function paidReply(
-  answer: WholeAnswer,
+  response: WholeResponse,
   mediaType: string,
   note: PurchaseNote,
   receipt: readonly string[],
   isStream: boolean,
 ): Reply {
-  const kind = wrapKind(note, mediaType, answer.headers, isStream)
-  const status = paidStatus(answer.status, kind)
-  const headers = paidHeaders(answer.headers, kind, note, receipt)
-  const pieces = kind === 'pass' ? [answer.body] : wrapped(answer.body, kind, note)
+  const kind = wrapKind(note, mediaType, response.headers, isStream)
+  const status = paidStatus(response.status, kind)
+  const headers = paidHeaders(response.headers, kind, note, receipt)
+  const pieces = kind === 'pass' ? [response.body] : wrapped(response.body, kind, note)
   const length = pieces.reduce((sum, piece) => sum + piece.length, 0)
-  // RFC 9110, section 8.6: an answer that has no body states no length.
+  // A response without a body states no length (RFC 9110, section 8.6).
   if (status !== 204) headers.push('Content-Length', String(length))
   return { status, headers, body: length > SMALL_BYTES ? pieces : joined(pieces) }
 }
 
-/** An answer without a body gets one by being wrapped. */
+/** The status of a paid response. A 204 becomes a 200 if it is wrapped, because the wrapper is a body. */
 export const paidStatus = (status: number, kind: WrapKind): number =>
   kind !== 'pass' && status === 204 ? 200 : status
 
 /**
- * The head of a paid answer: the seller's, without what the wrapping or the payment makes untrue, then the ids and the
- * receipt. `Content-Length` is left to whoever knows it.
+ * The head of a paid response. It has the seller's headers that still apply after wrapping and payment, then the ids and the
+ * receipt. The caller adds `Content-Length`.
  *
- * @returns flat
+ * @returns names and values in turn
  */
 export function paidHeaders(
   sellers: readonly string[],
@@ -59,11 +59,11 @@ export function paidHeaders(
 }
 
 /**
- * The seller's head for one buyer and no cache. A CDN obeys its own `*-Cache-Control` (RFC 9213), `Surrogate-Control` or
- * `Edge-Control` before `Cache-Control`, so none of them may cross.
+ * The seller's headers, changed so that no cache stores the response. A CDN obeys its own `*-Cache-Control` (RFC 9213),
+ * `Surrogate-Control` or `Edge-Control` before `Cache-Control`, so all of these are removed.
  *
- * @param isWrapped the body is not the seller's bytes: its type and validators are left out too
- * @returns flat; without `Content-Length`
+ * @param isWrapped true if the body is not the seller's bytes, so that its type and validators are removed too
+ * @returns names and values in turn, without `Content-Length`
  */
 export function uncachedHeaders(sellers: readonly string[], isWrapped = false): string[] {
   const headers: string[] = []
@@ -74,7 +74,7 @@ export function uncachedHeaders(sellers: readonly string[], isWrapped = false): 
   return headers
 }
 
-/** What stands for an empty body inside the wrapper. */
+/** Stands for an empty body in the wrapper. */
 export const jsonNull = Buffer.from('null')
 
 function wrapped(body: Uint8Array, kind: 'splice' | 'text', note: PurchaseNote): readonly Uint8Array[] {
@@ -82,7 +82,10 @@ function wrapped(body: Uint8Array, kind: 'splice' | 'text', note: PurchaseNote):
   return [prefix, kind === 'text' ? quoted(body) : spliceable(body), suffix]
 }
 
-/** As latin1 text, one char a byte: node writes it with the head in one piece (bench/wrap.ts). */
+/**
+ * Joins the pieces as latin1 text, with one character per byte, because Node writes such a text together with the head
+ * (bench/steps.ts).
+ */
 function joined(pieces: readonly Uint8Array[]): string {
   let text = ''
   for (const piece of pieces) {
@@ -91,7 +94,10 @@ function joined(pieces: readonly Uint8Array[]): string {
   return text
 }
 
-/** Those who ask for the same kept answer at once share its bytes, and what is made of them: 8 MB of text take 100 ms. */
+/**
+ * Bodies as JSON texts, by the bytes of stored responses. Concurrent requests for the same response share its bytes and this text,
+ * because converting 8 MB takes 100 ms.
+ */
 const quotedBefore = new WeakMap<Uint8Array, Uint8Array>()
 
 function quoted(body: Uint8Array): Uint8Array {
@@ -103,7 +109,10 @@ function quoted(body: Uint8Array): Uint8Array {
   return made
 }
 
-/** A body of nothing but white space is empty, and a byte order mark may stand at a text's start only (RFC 8259, section 8.1). */
+/**
+ * The part of a body that may be inserted into JSON. A body of only white space counts as empty. A byte order mark is removed,
+ * because JSON allows it only at the start of a text (RFC 8259, section 8.1).
+ */
 function spliceable(body: Uint8Array): Uint8Array {
   const start = body[0] === 0xef && body[1] === 0xbb && body[2] === 0xbf ? 3 : 0
   let i = start
@@ -114,7 +123,7 @@ function spliceable(body: Uint8Array): Uint8Array {
 
 const isJsonSpace = (byte: number) => byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09
 
-/** Headers that the paid answer states itself. */
+/** Whether the paid response replaces a header of the seller. */
 function isReplaced(name: string, isWrapped: boolean): boolean {
   if (name.length >= MIN_CACHE_WORD_CHARS && cacheWord.test(name)) return true
   switch (name.length) {
@@ -133,20 +142,25 @@ function isReplaced(name: string, isWrapped: boolean): boolean {
   }
 }
 
-/** Of `Edge-Control`; shorter names need not be looked through. */
+/** Length of the shortest name that {@link cacheWord} matches, `Edge-Control`, in characters. Shorter names need no check. */
 const MIN_CACHE_WORD_CHARS = 12
-/** Any spelling of what tells a cache how long to keep an answer: careless readers take `_` and others for `-`. */
+/**
+ * Any spelling of a header that tells a cache how long to store a response. Some caches treat `_` and other characters like `-`.
+ */
 const cacheWord = /(?:^|[^a-z0-9])cache[^a-z0-9](?:control|ttl)$|^(?:surrogate|edge)[^a-z0-9]/i
 
 /**
- * How a paid answer of a media type is handed over: JSON is spliced into the wrapper byte by byte, text becomes a JSON
- * string (clients parse every answer as JSON), everything else passes as it is with the ids in headers.
+ * How a paid response of a media type is forwarded. `splice`: JSON is inserted into the wrapper byte by byte. `text`: text becomes
+ * a JSON string in the wrapper, because clients parse the response as JSON. `pass`: the body is unchanged, and the ids are in
+ * headers.
  */
 export type WrapKind = 'splice' | 'text' | 'pass'
 
 /**
- * @param headers flat; an encoded body (gzip …), a range, or a charset other than UTF-8 can't be spliced and passes
- * @param isStream the answer goes out as it comes: text can't become a JSON string on the way, so it passes
+ * @param headers names and values in turn. An encoded body (gzip …), a range, or a charset other than UTF-8 cannot be spliced, so
+ *   it passes
+ * @param isStream true if the response is forwarded as it arrives. Text then passes, because it cannot become a JSON string on the
+ *   way
  */
 export function wrapKind(
   note: PurchaseNote,
@@ -161,7 +175,7 @@ export function wrapKind(
   for (let i = 0; i < headers.length; i += 2) {
     const name = headers[i]!
     if (name.length === 16 && name.toLowerCase() === 'content-encoding') return 'pass'
-    // A part of a JSON text is none.
+    // A range of a JSON text is not valid JSON.
     if (name.length === 13 && name.toLowerCase() === 'content-range') return 'pass'
     if (name.length === 12 && name.toLowerCase() === 'content-type' && foreignCharset.test(headers[i + 1]!))
       return 'pass'

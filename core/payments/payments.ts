@@ -1,61 +1,64 @@
-import type { PaymentIdentity, PaymentRecord, StoredAnswer } from '../domain/payment.ts'
+import type { PaymentIdentity, PaymentRecord, StoredResponse } from '../domain/payment.ts'
 import type { Purchase } from '../domain/purchase.ts'
 import type { Refusal, Settler } from '../ports/chains/settler.ts'
-import type { TransferBackFound } from '../ports/store/books.ts'
+import type { TransferBackFound } from '../ports/store/ledger.ts'
 import type { PaymentPayload, PaymentRequirements } from '../x402/types.ts'
 
-/** A payment that came with the call, checked against the link's own terms and its signature. */
+/** A call's payment, whose terms and signature have been checked. */
 export interface PresentedPayment {
   readonly payload: PaymentPayload
   readonly terms: PaymentRequirements
   readonly identity: PaymentIdentity
-  /** Null where no settler could check it: then it is never claimable, and came signed as it stands in the books. */
+  /**
+   * The settler that has checked the payment. Null if no settler could check it. Such a payment can never be claimed, and only its
+   * signature is compared with a stored signature.
+   */
   readonly settler: Settler | null
   /**
-   * Why the payment can't be claimed now: its time is over, or the link's terms are others by now. It still gets what
-   * it has bought already. Null for a payment that may be claimed.
+   * Why the payment cannot be claimed now, because it has expired or the link's terms have changed. The buyer still gets what the
+   * payment has already bought. Null if the payment can be claimed.
    */
   readonly unclaimable: Error | null
 }
 
-/** The call, or the payment session, that a payment is used for. */
+/** The call or the payment session for which a payment is used. */
 export interface PaidFor {
-  /** Null where no link is sold. */
+  /** Null if the payment is not for a link. */
   readonly linkId: string | null
-  /** Null for a call. What pays a session is delivered by the commit that confirms it. */
+  /** Null for a call. The commit that confirms a session also marks the session's payment as delivered. */
   readonly sessionId: string | null
   readonly storeId: string
-  /** SHA-256, hex, of method, path, query and body, and a mark of who made the call. */
+  /** SHA-256 in hex of method, path, query and body, a mark of the caller, and the headers that decided the price. */
   readonly requestHash: string
-  /** The buyer is charged before the seller works. */
+  /** True if the buyer is charged before the gateway calls the seller's API. */
   readonly settlesFirst: boolean
 }
 
 /**
- * This call's right to use a payment: won once. The engine's verbs take it, and only they know how it stands; whoever won
- * it says `deliver` in the end, whatever became of the call.
+ * A call's right to use a payment, which only one call can get. Only the engine reads the state behind it. The call with this right
+ * passes it to `deliver` at its end, for every outcome.
  */
 export interface PaidCall {
-  /** Number of the row in the books. */
+  /** Id of the row in the ledger. */
   readonly row: number
-  /** Known before anything is charged, so that a buyer hears it even when the outcome is open. */
+  /** Set before anything is charged, so that the buyer gets this id even while the outcome is unknown. */
   readonly purchaseId: string
-  /** False while nothing can have been sent to the chain. */
+  /** False as long as nothing can have been sent to the chain. */
   readonly mayBeCharged: boolean
 }
 
-/** A payment whose kept answer is handed out, whoever has bought it. */
-export type HandedOut = Pick<PaidCall, 'row' | 'purchaseId'>
+/** A payment whose stored response is sent to a repeated call. */
+export type DeliverablePayment = Pick<PaidCall, 'row' | 'purchaseId'>
 
-/** How a settlement ended for the call that asked for it. */
+/** How a settlement ended for its call. */
 export type SettleEnd =
-  /** The money is on chain, and {@link Payments.record} has to say so. */
+  /** The money is on chain. {@link Payments.record} still has to record it. */
   | { readonly status: 'settled'; readonly transaction: string | null; readonly chargedAtomic: bigint }
-  /** It was sent, or may have been; `transaction` is empty while none is known. */
+  /** The transaction was sent, or may have been sent. `transaction` is empty if it is not known. */
   | { readonly status: 'pending'; readonly transaction: string; readonly reason: string }
-  /** It can never land. */
+  /** The transaction can never land. */
   | { readonly status: 'failed'; readonly transaction: string; readonly reason: string }
-  /** Nothing was sent: the payment is as good as before. */
+  /** Nothing was sent, so the buyer can use the payment again. */
   | {
       readonly status: 'rejected'
       readonly reason: string
@@ -63,110 +66,124 @@ export type SettleEnd =
       readonly transient?: boolean
     }
 
-/** What became of the answer of a call that is over. */
-export type Fate =
-  /** It was handed over. */
+/** What became of the response of a call that has ended. */
+export type DeliveryOutcome =
+  /** The whole response was sent. */
   | 'delivered'
-  /** Its buyer had hung up. */
+  /** The buyer disconnected before the response. */
   | 'not_collected'
-  /** The gateway itself failed to send it. */
+  /** The gateway itself failed to send the response. */
   | 'unsent'
-  /** The seller refused, broke off or never answered. */
+  /** The seller's API refused the call, broke the response off or never responded. */
   | 'seller_failed'
-  /** It was charged, and ended before the seller was asked. */
+  /** The payment was charged, but the call ended before the gateway called the seller's API. */
   | 'not_asked'
-  /** The call ended before anything was to be charged. */
+  /** The call ended without a charge. */
   | 'not_charged'
 
 export type RefundResult =
-  /** It is booked, now or before. */
+  /** The refund is recorded, by this request or an earlier one. */
   | 'refunded'
-  /** Another transaction has paid this purchase back. */
+  /** Another transaction has already refunded this purchase. */
   | 'refunded_otherwise'
-  /** The transaction pays for a purchase, or has paid another one back. */
+  /** The transaction pays for a purchase, or has refunded another purchase. */
   | 'transaction_used'
-  /** It is not charged: nothing can be paid back. */
+  /** The payment is not charged, so it cannot be refunded. */
   | 'not_refundable'
 
 /**
- * The payment engine: whatever is done with a payment is one of these verbs, and every change of the books that they make
- * is one of rules.ts. Each rejects with `store_unavailable` when the store can not say; the caller then refuses the
- * request, because serving a paid call twice is worse than asking the buyer to try again. Of a call
- * that has ended nothing is verified, settled or recorded any more: whoever wakes up late with it gets an error.
+ * The payment engine. These methods do all work on a payment, and rules.ts or reconciliation.ts builds every change that they make
+ * in the ledger. Each method rejects with `store_unavailable` if the database does not respond. The caller then refuses the
+ * request, because a retry by the buyer is better than serving a paid call twice. A call that has ended can no longer verify,
+ * settle or record, and gets an error.
  */
 export interface Payments {
   /**
-   * One insert against the unique key: the first caller wins, everyone after gets the row as it stands. One whose outcome is
-   * open is looked up on chain now, not when its turn comes, and so is what {@link Payments.find} finds.
+   * Claims the payment by one insert on its unique key. The first request wins, and every later request gets the row as it is. If
+   * this method or {@link Payments.find} finds a row with an unknown outcome, recovery checks it on chain now instead of at its due
+   * time.
+   *
+   * @throws `payment_id_reused` if another payment of the same payer has the payment's identifier. Nothing was claimed then
    */
   claim(
     presented: PresentedPayment,
     call: PaidFor,
   ): Promise<{ readonly won: PaidCall } | { readonly lost: PaymentRecord }>
   /**
-   * Asks whether the payment could be settled now, before the seller works; whatever could refuse it is asked. Its place
-   * among the payments on their way is held until the call has ended.
+   * Checks whether the payment could be settled now, before the gateway calls the seller's API. It makes every check that could
+   * refuse the payment. From then on, the payment is one of those in flight until the call has ended.
    */
   verify(paid: PaidCall): Promise<{ readonly ok: true } | Refusal>
   /**
-   * Before what can't be taken back, such as asking the seller: whether the payment is this call's still. It costs a look at a
-   * clock; after the process stood still for longer than its lease lasts the row is read.
+   * Checks that the payment still belongs to this call, before a step that cannot be undone, such as calling the seller's API. It
+   * normally only reads a clock. It reads the row if the process was suspended for longer than its lease lasts.
    *
-   * @throws what the buyer hears when somebody else has moved it
+   * @throws the error for the buyer if another process has moved the payment
    */
   assertHeld(paid: PaidCall): void | Promise<void>
   /**
-   * Stores what was signed and the seller's answer, broadcasts, and waits for the outcome.
+   * Stores the signed transaction and the seller's response, broadcasts the transaction, and waits for the outcome.
    *
-   * @param answer what a repeated call gets; null where the seller works only now
-   * @param amountAtomic what is charged, where it is less than was authorised
-   * @throws `settlement_unavailable`, `store_unavailable`: it could not begin, and nothing was sent; `SESSION_NOT_OPEN` when the
-   *   session has ended, or another payment is being settled for it
+   * @param response the response for a repeated call. Null if the gateway calls the seller's API after the charge
+   * @param amountAtomic the amount to charge, if it is less than the authorized amount. Only the scheme `upto` allows less. Nothing
+   *   is sent to the chain for 0
+   * @throws `settlement_unavailable` or `store_unavailable` if the settlement could not begin, so that nothing was sent.
+   *   `SESSION_NOT_OPEN` if the payment session has ended, or another payment is being settled for it
    */
-  settle(paid: PaidCall, answer: StoredAnswer | null, amountAtomic?: bigint): Promise<SettleEnd>
+  settle(paid: PaidCall, response: StoredResponse | null, amountAtomic?: bigint): Promise<SettleEnd>
   /**
-   * Writes that it is settled, with the purchase and its ledger entries, in one commit.
+   * Records in one commit that the payment is settled, with the purchase and its ledger entries.
    *
-   * @throws what the buyer hears: `settlement_pending` while it can't be said, `payment_already_used` when it is owed back
-   *   or paid back meanwhile
+   * @throws the error for the buyer: `settlement_pending` while the state is unknown, `payment_already_used` if the payment was
+   *   owed back or refunded meanwhile
    */
   record(paid: PaidCall): Promise<void>
   /**
-   * Ends a call: after its answer was handed over or could not be. What becomes of the row is a rule; it is written in the
-   * background, and insisted on while the store is away. For a payment whose kept answer somebody else handed out, it
-   * notes that.
+   * Ends a call, after its response was sent or could not be sent. The rules decide the outcome of the row. The outcome is written
+   * in the background, and the write is retried while the database is down. If a repeated call has sent the stored response of
+   * another call's payment, this method only records that delivery.
    *
-   * @param answer to keep for a repeated call, where the link charges first
+   * @param response the response to store for a repeated call, if the link charges first
    * @param reason why the call failed
    */
-  deliver(paid: PaidCall | HandedOut, fate: Fate, answer?: StoredAnswer, reason?: string): void
+  deliver(
+    paid: PaidCall | DeliverablePayment,
+    outcome: DeliveryOutcome,
+    response?: StoredResponse,
+    reason?: string,
+  ): void
   /**
-   * Takes up a payment that landed when nobody waited any more: its buyer is back.
-   * @returns undefined when it is owed for another reason, or somebody else was faster
+   * Takes over a payment that landed after its call had ended, because its buyer has returned.
+   *
+   * @returns undefined if the payment is owed back for another reason, or another request has taken it over
    */
   resume(record: PaymentRecord, presented: PresentedPayment, call: PaidFor): Promise<PaidCall | undefined>
   find(key: string): Promise<PaymentRecord | undefined>
-  answerOf(record: PaymentRecord): Promise<StoredAnswer | undefined>
+  responseOf(record: PaymentRecord): Promise<StoredResponse | undefined>
   /**
-   * Waits until a payment stands otherwise than it was seen. Told at once of what this process does; what others do is
-   * found by reading now and then, and those who wait for the same payment share that.
-   * @returns undefined when the time is over
+   * Waits until a payment's row differs from `seen`. It notices changes by this process at once, and changes by other processes by
+   * polling. Requests for the same payment share the polls.
+   *
+   * @returns undefined if the time is over
    */
   changed(seen: PaymentRecord, waitMs: number): Promise<PaymentRecord | undefined>
-  /** Books a transfer back that was proved on chain. One transaction refunds one purchase, for good. */
+  /** Records a refund that was proved on chain. A transaction can refund only one purchase, permanently. */
   refund(payment: PaymentRecord, purchase: Purchase, proof: TransferBackFound): Promise<RefundResult>
   /** Whether a call of this process works on the row. */
   isUnderWay(row: number): boolean
   /**
-   * Until it is let go no call of this process takes the row up ({@link Payments.resume}): it would be in the state and under the lease
-   * in which whoever decides about it has read it, and is another one all the same.
-   * @returns lets it go; undefined where a call works on it, or somebody else withholds it
+   * Prevents every call of this process from taking over a row by {@link Payments.resume}. A call that took over the row would
+   * leave it with the same state and lease, so recovery, which has read the row before, would not notice the call.
+   *
+   * @returns a function that releases the row. Undefined if a call works on the row, or the row is already withheld
    */
   withhold(row: number): (() => void) | undefined
   /**
-   * Leaves rows of this process's, that no call of it works on, to the recovery: claims that landed after their call had
-   * heard that the store is away. To be asked now and then, with time between for a claim to come back in.
-   * @returns how many
+   * Passes orphaned payments to recovery. These are rows of this process on which none of its calls works, such as a claim that was
+   * written after its call had got `store_unavailable`. Call it from time to time, with pauses that are longer than a claim's
+   * response may take.
+   *
+   * @returns the number of payments
    */
-  leaveStrays(): Promise<number>
+  abandonOrphans(): Promise<number>
 }

@@ -1,14 +1,14 @@
 import t from 'tap'
+import { attemptOf, response, settledIn, stage } from '../../test/helpers/core/payments/recovery.ts'
 import type { PaymentState } from '../domain/payment.ts'
 import { TollgateError } from '../errors/error.ts'
 import { silentLog as log } from '../ports/log.ts'
-import type { Books } from '../ports/store/books.ts'
 import type { Lease } from '../ports/store/leases.ts'
-import { answer, attemptOf, settledIn, stage } from './recovery.fixture.ts'
+import type { Ledger } from '../ports/store/ledger.ts'
 import { createRecovery } from './recovery.ts'
 import * as rules from './rules.ts'
 
-/** Rows of a process that is dead, and what becomes of them where the chain has what was sent. */
+/** Rows of a dead process, and their outcomes if the chain has what was sent. */
 async function leftBehind(
   { payment }: ReturnType<typeof stage>,
   lease: Lease,
@@ -43,13 +43,13 @@ t.test('what a dead process left comes to its end, once, however often it is loo
   on.step(2_000)
   await heir.round()
   for (const [key, state] of wanted) t.equal(await on.stateOf(key), state)
-  t.match(await on.ledger(), { purchases: 7, broken: { length: 0 }, unbalanced: { length: 0 } })
+  t.match(await on.summary(), { purchases: 7, broken: { length: 0 }, unbalanced: { length: 0 } })
   for (let i = 0; i < 3; i++) t.equal(await heir.round(), 0)
-  t.match(await on.ledger(), { purchases: 7, broken: { length: 0 }, unbalanced: { length: 0 } })
+  t.match(await on.summary(), { purchases: 7, broken: { length: 0 }, unbalanced: { length: 0 } })
 })
 
 t.test('whichever write fails, before or after it counts: the end is the same', async (t) => {
-  // As many faults as a round has calls of the store, each of both kinds.
+  // As many faults as a round has calls of the database, each of both kinds.
   for (let at = 0; at < 24; at++) {
     for (const isAfter of [false, true]) {
       const on = stage()
@@ -59,7 +59,7 @@ t.test('whichever write fails, before or after it counts: the end is the same', 
       on.step(11_000)
       let calls = 0
       const faulty = Object.fromEntries(
-        Object.entries(on.books).map(([name, call]) => [
+        Object.entries(on.ledger).map(([name, call]) => [
           name,
           async (...args: never[]) => {
             const isHit = calls++ === at
@@ -69,7 +69,7 @@ t.test('whichever write fails, before or after it counts: the end is the same', 
             return result
           },
         ]),
-      ) as Partial<Books>
+      ) as Partial<Ledger>
       const { recovery } = await on.process('heir')
       const heir = recovery(faulty)
       for (let i = 0; i < 3; i++) {
@@ -78,7 +78,7 @@ t.test('whichever write fails, before or after it counts: the end is the same', 
       }
       const ends = await Promise.all([...wanted.keys()].map(on.stateOf))
       t.same(ends, [...wanted.values()], `fault at call ${at}, ${isAfter ? 'after' : 'before'}`)
-      t.match(await on.ledger(), { purchases: 7, broken: { length: 0 }, unbalanced: { length: 0 } })
+      t.match(await on.summary(), { purchases: 7, broken: { length: 0 }, unbalanced: { length: 0 } })
     }
   }
 })
@@ -95,7 +95,7 @@ t.test('two recoveries at once on one store book everything once', async (t) => 
     on.step(60_000)
   }
   for (const [key, state] of wanted) t.equal(await on.stateOf(key), state)
-  t.match(await on.ledger(), { purchases: 7, broken: { length: 0 }, unbalanced: { length: 0 } })
+  t.match(await on.summary(), { purchases: 7, broken: { length: 0 }, unbalanced: { length: 0 } })
 })
 
 t.test(
@@ -110,7 +110,7 @@ t.test(
     ]
     for (const key of keys) on.underWay.add((await on.find(key)).row)
     on.settle(settledIn)
-    // It stood still, or its store was away, and it has a new lease now.
+    // The process was suspended, or its database was down, and it has a new lease now.
     on.step(3_600_000)
     own.lease.current = (await on.leases.take('process:own', 10_000))!
     const recovery = own.recovery()
@@ -119,7 +119,7 @@ t.test(
       on.step(2_000)
     }
     t.same(await Promise.all(keys.map(on.stateOf)), ['claimed', 'settling', 'settled'])
-    t.same(on.asked, [])
+    t.same(on.requests, [])
     on.underWay.clear()
     await recovery.round()
     t.same(await Promise.all(keys.map(on.stateOf)), ['rejected', 'settled', 'refund_due'])
@@ -134,8 +134,8 @@ t.test('a call that was taken for dead can not write any more once its row is ta
   on.step(11_000)
   const { recovery } = await on.process('heir')
   await recovery().round()
-  t.notOk(await on.books.apply(rules.begin(claimed, attemptOf(9), answer)), 'nothing will be broadcast')
-  t.notOk(await on.books.apply(rules.free(settling, 'not sent')), 'and nobody is told that nothing was')
+  t.notOk(await on.ledger.apply(rules.begin(claimed, attemptOf(9), response)), 'nothing will be broadcast')
+  t.notOk(await on.ledger.apply(rules.free(settling, 'not sent')), 'and nobody is told that nothing was')
   t.equal(await on.stateOf(settling.key), 'pending')
 })
 
@@ -143,12 +143,12 @@ t.test('what is taken over while it is being looked at is not forgotten', async 
   const on = stage()
   const { lease, recovery } = await on.process('own')
   const key = await on.payment({ id: 99, name: 'process:dead' }, 'settled', { isKept: false })
-  // The row is read, and then adopted, before what was decided about it is written.
+  // The row is read, and then adopted, before the decision about it is written.
   const late = recovery({
     adopt: async () => 0,
     async due(filter) {
-      const records = await on.books.due(filter)
-      if (records.length > 0) await on.books.adopt(lease.current, ['settled'], 10)
+      const records = await on.ledger.due(filter)
+      if (records.length > 0) await on.ledger.adopt(lease.current, ['settled'], 10)
       return records
     },
   })
@@ -168,7 +168,7 @@ t.test(
     const second = await on.process('second')
     const key = await on.payment({ id: 99, name: 'process:dead' }, 'settled', { isKept: false })
     const running = await on.payment(first.lease.current, 'settled', { isKept: false })
-    t.equal(await on.books.adopt(first.lease.current, ['settled'], 10), 1)
+    t.equal(await on.ledger.adopt(first.lease.current, ['settled'], 10), 1)
     await second.recovery().round()
     t.match(await on.find(key), { state: 'refund_due', errorReason: 'never_delivered' })
     on.step(9_000)
@@ -190,7 +190,7 @@ t.test('what had failed for good and landed all the same is booked: for its buye
   await own.round()
   t.equal(await on.stateOf(kept), 'settled')
   t.match(await on.find(asked), { state: 'refund_due', errorReason: 'landed_late' })
-  t.match(await on.ledger(), { purchases: 2, broken: { length: 0 }, unbalanced: { length: 0 } })
+  t.match(await on.summary(), { purchases: 2, broken: { length: 0 }, unbalanced: { length: 0 } })
 })
 
 t.test('3,000 that a dead process left are six questions, and nobody’s are asked about twice', async (t) => {
@@ -201,8 +201,8 @@ t.test('3,000 that a dead process left are six questions, and nobody’s are ask
   on.step(11_000)
   const { recovery } = await on.process('heir')
   t.equal(await recovery().round(), 3_000)
-  t.same(on.asked, [500, 500, 500, 500, 500, 500])
-  t.match(await on.ledger(), { purchases: 3_000, broken: { length: 0 }, unbalanced: { length: 0 } })
+  t.same(on.requests, [500, 500, 500, 500, 500, 500])
+  t.match(await on.summary(), { purchases: 3_000, broken: { length: 0 }, unbalanced: { length: 0 } })
 })
 
 t.test('answers that nobody came for in a day are owed back and forgotten', async (t) => {
@@ -211,13 +211,13 @@ t.test('answers that nobody came for in a day are owed back and forgotten', asyn
   const key = await on.payment(lease.current, 'settled', { isKept: true })
   on.step(86_000_000)
   await recovery().round()
-  t.match(await on.find(key), { state: 'settled', hasAnswer: true })
+  t.match(await on.find(key), { state: 'settled', hasResponse: true })
   on.step(401_000)
   await recovery().round()
-  t.match(await on.find(key), { state: 'refund_due', hasAnswer: true })
+  t.match(await on.find(key), { state: 'refund_due', hasResponse: true })
   on.step(86_401_000)
   await recovery().round()
-  t.match(await on.find(key), { state: 'refund_due', hasAnswer: false })
+  t.match(await on.find(key), { state: 'refund_due', hasResponse: false })
 })
 
 t.test(
@@ -230,26 +230,26 @@ t.test(
     const late = await on.payment(lease.current, 'settled', { isKept: true })
     const deliver = async (key: string) => {
       const { row, purchaseId, lease } = (await on.find(key))!
-      t.ok(await on.books.apply(rules.deliver({ row, purchaseId, lease })))
+      t.ok(await on.ledger.apply(rules.deliver({ row, purchaseId, lease })))
     }
     await deliver(sold)
     let keepMs = 3_600_000
     const runs = recovery({}, { keepDeliveredMs: () => keepMs })
     on.step(1_500_001)
     await runs.round()
-    t.match(await on.find(sold), { state: 'delivered', hasAnswer: true }, 'a longer window is kept to')
+    t.match(await on.find(sold), { state: 'delivered', hasResponse: true }, 'a longer window is kept to')
     keepMs = 900_000
     await runs.round()
-    t.match(await on.find(sold), { state: 'delivered', hasAnswer: false })
-    t.match(await on.find(late), { state: 'settled', hasAnswer: true })
+    t.match(await on.find(sold), { state: 'delivered', hasResponse: false })
+    t.match(await on.find(late), { state: 'settled', hasResponse: true })
     await deliver(late)
     await runs.round()
     t.match(
       await on.find(late),
-      { state: 'delivered', hasAnswer: false },
+      { state: 'delivered', hasResponse: false },
       'delivered when a pass had gone by',
     )
-    t.match(await on.find(owed), { state: 'settled', hasAnswer: true })
+    t.match(await on.find(owed), { state: 'settled', hasResponse: true })
   },
 )
 
@@ -265,7 +265,11 @@ t.test(
     await runs.round()
     on.step(-600_000)
     await runs.round()
-    t.match(await on.find(sold), { state: 'delivered', hasAnswer: true }, 'five of fifteen minutes are over')
+    t.match(
+      await on.find(sold),
+      { state: 'delivered', hasResponse: true },
+      'five of fifteen minutes are over',
+    )
   },
 )
 
@@ -274,47 +278,40 @@ t.test('one process runs the loops; another takes over when it is gone, and its 
   const first = await on.process('first')
   const second = await on.process('second')
   on.settle(settledIn)
-  const ends = [new AbortController(), new AbortController()]
   const until = async (is: () => Promise<boolean>) => {
     while (!(await is())) await new Promise((resolve) => setTimeout(resolve, 1))
   }
   const isHeld = async () => (await on.leases.take('recovery', 1)) === undefined
-  // The first process is killed in the middle: it says nothing more, and gives nothing back.
+  // The first process is killed in the middle: it sends nothing more, and releases nothing.
   const never = { ...on.leases, release: async () => {} }
   const dying = createRecovery(
     {
-      ...{
-        books: on.books,
-        leases: never,
-        chains: on.chains,
-        clock: { now: () => 0 },
-        log,
-        lease: first.lease,
-      },
-      ...{
-        payments: { isUnderWay: () => false, withhold: () => () => {} },
-        purchases: on.store.purchases,
-        sessions: on.store.sessions,
-      },
+      ledger: on.ledger,
+      leases: never,
+      chains: on.chains,
+      clock: { now: () => 0 },
+      log,
+      lease: first.lease,
+      payments: { isUnderWay: () => false, withhold: () => () => {} },
+      purchases: on.store.purchases,
+      sessions: on.store.sessions,
       refundProofs: { prove: async () => ({ status: 'not_configured' }) },
       notes: { tokenHash: () => 'hash' },
     },
     { intervalMs: 1 },
-  ).run(ends[0]!.signal)
+  ).start()
   const key = await on.payment(first.lease.current, 'pending')
   on.step(2_000)
   await until(async () => (await on.stateOf(key)) === 'settled')
   const left = await on.payment(first.lease.current, 'settling')
-  ends[0]!.abort()
-  await dying
+  await dying.stop()
 
-  const heir = second.recovery().run(ends[1]!.signal)
+  const heir = second.recovery().start()
   t.ok(await isHeld(), 'the lease outlives its process')
   t.equal(await on.stateOf(left), 'settling')
   await on.leases.renew(second.lease.current, 100_000)
   on.step(11_000)
   await until(async () => (await on.stateOf(left)) === 'settled')
-  ends[1]!.abort()
-  await heir
+  await heir.stop()
   t.notOk(await isHeld(), 'who ends in order gives it back')
 })

@@ -1,59 +1,67 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { NetworkId } from '../domain/network.ts'
 import { openStates, type PaymentRecord, type PaymentState } from '../domain/payment.ts'
+import { type Job, type NextRun, startJob } from '../jobs/job.ts'
 import type { Lease, Leases } from '../ports/store/leases.ts'
-import { createRecoveryPage, type RecoveryParts as PageParts } from './recoveryPage.ts'
+import type { RecoveryDeps } from './recoveryDecisions.ts'
+import { RecoveryPage } from './recoveryPage.ts'
 
-export interface RecoveryParts extends PageParts {
+export interface RecoveryParts extends RecoveryDeps {
   readonly leases: Leases
 }
 
 export interface RecoveryOptions {
-  /** Between two looks for what is due, in ms. */
+  /** Pause between two checks for due payments, in ms. */
   readonly intervalMs: number
-  /** How long stored answers are kept at most, in ms; then a payment that was never answered is owed back. */
-  readonly keepAnswersMs: number
+  /** How long stored responses are kept, in ms. If a response was never delivered in that time, its payment is owed back. */
+  readonly keepResponsesMs: number
   /**
-   * How long answers that were delivered are kept after their payment's claim, in ms, asked anew each time: for as long as
-   * a repeated call gets them; and ten minutes more, for clocks that are ahead.
+   * How long delivered responses are kept after their payment's claim, in ms. It is called for each use, because the configuration
+   * may change. It is the time in which a repeated call gets the response, plus ten minutes for clocks that are fast.
    */
   readonly keepDeliveredMs: () => number
-  /** How long the signed bytes of what is over are kept, in ms: for whoever has to find out what went wrong. */
+  /** How long the signed bytes of concluded payments are kept for the operator's investigations, in ms. */
   readonly keepSignedMs: number
 }
 
 const defaultRecoveryOptions: RecoveryOptions = {
   intervalMs: 1_000,
-  keepAnswersMs: 86_400_000,
+  keepResponsesMs: 86_400_000,
   keepDeliveredMs: () => 900_000,
   keepSignedMs: 7 * 86_400_000,
 }
 
 /**
- * Finishes or fails what a crash, a timeout or a reorganisation left open: what is due by the store's clock, in batches,
- * and what stays open is put off. One process of the installation does it at a time; two would do no harm, because every
- * step is conditional and may be repeated.
+ * Finishes or fails the payments that a crash, a timeout or a reorganization left open. It processes rows that are due by the
+ * database's clock in batches, and puts off rows that stay open. Only one process of the installation does this at a time. Two
+ * processes would do no harm, because every step is conditional and may be repeated.
  */
 export interface Recovery {
-  /** Everything that is due, once. @returns how many payments moved */
+  /** Processes all due rows once. @returns how many payments moved */
   round(): Promise<number>
-  /** Loops until the signal, each by itself: a chain that is away holds up nobody else's payments. */
-  run(signal: AbortSignal): Promise<void>
+  /** Starts several jobs for each network, so that an unavailable chain does not delay payments on other chains. */
+  start(): { stop(): Promise<void> }
 }
 
-/** Rows that are worked on together. */
+/** Maximum rows that are processed together. */
 const PAGE = 500
-/** The lease of the process that runs the loops, in ms; renewed each fifth of that. */
+/** How long the lease of the recovering process lasts, in ms. The process renews it every fifth of that time. */
 const LEASE_MS = 10_000
-const STRAYS_MS = 10_000
+/**
+ * Pause between two checks for payments on networks that are not available, in ms. The next constant is the pause between two
+ * deletions of old responses.
+ */
+const DEFERRED_ELSEWHERE_MS = 10_000
 const HOUSEKEEPING_MS = 60_000
 /**
- * Payments whose signed bytes, or delivered answers, are forgotten at once, some ms of the writer's work, and the pause between
- * two such steps.
+ * Maximum payments whose signed bytes or delivered responses are deleted in one step, in which the database can write nothing else
+ * for some ms. `FORGETTING_MS` is the pause between two such steps, in ms.
  */
 const FORGOTTEN_AT_ONCE = 250
 const FORGETTING_MS = 1_000
-/** A clock may be ahead by so much, and be set back: what was forgotten by then does not come back with it. */
+/**
+ * How far a clock may be fast before it is corrected, in ms. It is added to the retention time, because a deletion by a fast clock
+ * cannot be undone.
+ */
 const AHEAD_MS = 600_000
 
 const unresolved = ['settling', 'pending', 'reorged'] as const satisfies readonly PaymentState[]
@@ -65,16 +73,16 @@ const concluded = [
   'failed_final',
 ] as const satisfies readonly PaymentState[]
 
-/** Does some work that is due. @returns how many rows it saw, and how many of them moved */
+/** Processes some of the due rows. @returns how many rows it saw, and how many of them moved */
 type Step = () => Promise<{ readonly seen: number; readonly moved: number }>
 
 export function createRecovery(parts: RecoveryParts, options: Partial<RecoveryOptions> = {}): Recovery {
-  const { books, leases, chains, lease, clock, log } = parts
-  const { intervalMs, keepAnswersMs, keepDeliveredMs, keepSignedMs } = {
+  const { ledger, leases, chains, lease, clock, log } = parts
+  const { intervalMs, keepResponsesMs, keepDeliveredMs, keepSignedMs } = {
     ...defaultRecoveryOptions,
     ...options,
   }
-  const page = createRecoveryPage(parts)
+  const page = new RecoveryPage(parts)
 
   const due =
     (
@@ -84,53 +92,59 @@ export function createRecovery(parts: RecoveryParts, options: Partial<RecoveryOp
     ): Step =>
     async () => {
       const of = network === undefined ? {} : { network }
-      const records = await books.due({ states, limit: PAGE, ...of })
+      const records = await ledger.due({ states, limit: PAGE, ...of })
       return { seen: records.length, moved: records.length === 0 ? 0 : await work(records) }
     }
 
-  const adopt: Step = async () => ({ seen: await books.adopt(lease.current, openStates, PAGE), moved: 0 })
-  const free = due(page.free, ['claimed'])
-  const dueAnywhere = due(page.putOffStrays, [...unresolved, ...concluded])
-  /** A page full of others' rows is no reason to look again at once: they make way. */
-  const strays: Step = async () => ({ ...(await dueAnywhere()), seen: 0 })
-  const resolveOn = (network: NetworkId) => due(page.resolve, unresolved, network)
-  const confirmOn = (network: NetworkId) => due(page.confirm, concluded, network)
+  const adopt: Step = async () => ({ seen: await ledger.adopt(lease.current, openStates, PAGE), moved: 0 })
+  const free = due((records) => page.free(records), ['claimed'])
+  const dueAnywhere = due((records) => page.putOffUnreachable(records), [...unresolved, ...concluded])
+  /**
+   * A full page is not repeated at once, because it may consist of rows on available networks, which the jobs of those networks
+   * process.
+   */
+  const deferredElsewhere: Step = async () => ({ ...(await dueAnywhere()), seen: 0 })
+  const resolveOn = (network: NetworkId) => due((records) => page.resolve(records), unresolved, network)
+  const confirmOn = (network: NetworkId) => due((records) => page.confirm(records), concluded, network)
 
-  /** What was never fetched is owed back, and then old answers are forgotten. */
+  /** Marks payments as owed back if their response was never collected, then deletes old responses. */
   const housekeep: Step = async () => {
-    const updatedBeforeMs = clock.now() - keepAnswersMs
-    const old = await books.list({ states: ['settled'], updatedBeforeMs, limit: PAGE })
+    const updatedBeforeMs = clock.now() - keepResponsesMs
+    const old = await ledger.list({ states: ['settled'], updatedBeforeMs, limit: PAGE })
     const moved = await page.owe(old)
-    const forgotten = await books.forgetAnswers(updatedBeforeMs, PAGE)
+    const forgotten = await ledger.forgetResponses(updatedBeforeMs, PAGE)
     return { seen: Math.max(moved, forgotten), moved }
   }
 
-  /** Up to here what was signed is forgotten; what had to stay is looked at again by the next process. */
+  /**
+   * Rows up to this number have been processed. It starts at 0 after a restart or when another process takes over, so that rows
+   * whose bytes had to be kept are checked again.
+   */
   let forgottenUpTo = 0
   async function forgetSigned(): Promise<boolean> {
-    const last = await books.forgetSigned(clock.now() - keepSignedMs, forgottenUpTo, FORGOTTEN_AT_ONCE)
+    const last = await ledger.forgetSigned(clock.now() - keepSignedMs, forgottenUpTo, FORGOTTEN_AT_ONCE)
     if (last > 0) forgottenUpTo = last
     return last > 0
   }
 
-  /** A pass over the answers of what was claimed before some time: how far it got. */
+  /** A pass over the responses of payments that were claimed before some time, and the last row that it has processed. */
   let pass: { readonly claimedBeforeMs: number; readonly upTo: number } | undefined
   /**
-   * Answers that were delivered go in passes, each over all that are kept: what is delivered late, or was claimed anew in the
-   * row of a payment that had been rejected, stands behind those that are gone. What is delivered after a pass went by goes
-   * with a later one, at the latest with everything that has not moved for `keepAnswersMs`.
+   * Deletes delivered responses in passes, each over all stored responses. A row that a pass has already processed may get a
+   * delivered response later, because it is delivered late, or because its rejected payment is claimed again. A later pass deletes
+   * that response, or it is deleted with all responses whose payment has not changed for `keepResponsesMs`.
    */
   async function forgetDelivered(): Promise<boolean> {
-    const keptFromMs = clock.now() - keepDeliveredMs() - AHEAD_MS
-    const { claimedBeforeMs, upTo } = pass ?? { claimedBeforeMs: keptFromMs, upTo: 0 }
-    const last = await books.forgetDelivered(claimedBeforeMs, upTo, FORGOTTEN_AT_ONCE)
+    const retainedFromMs = clock.now() - keepDeliveredMs() - AHEAD_MS
+    const { claimedBeforeMs, upTo } = pass ?? { claimedBeforeMs: retainedFromMs, upTo: 0 }
+    const last = await ledger.forgetDelivered(claimedBeforeMs, upTo, FORGOTTEN_AT_ONCE)
     pass = last > 0 ? { claimedBeforeMs, upTo: last } : undefined
     return last > 0
   }
 
   const networks = (): NetworkId[] => [...new Set(chains.settlers.map(({ network }) => network))]
 
-  /** Until less than a page is left. */
+  /** Repeats a step until its page is not full. */
   async function drain(step: Step): Promise<number> {
     let total = 0
     for (;;) {
@@ -140,75 +154,63 @@ export function createRecovery(parts: RecoveryParts, options: Partial<RecoveryOp
     }
   }
 
-  async function run(signal: AbortSignal): Promise<void> {
+  function start() {
     let held: Lease | undefined
-    const pause = (ms: number) => sleep(ms, undefined, { signal, ref: false }).catch(() => undefined)
+    const jobs: Job[] = []
 
-    /** Works off what is due, for as long as this process is the one that does. */
-    async function loop(name: string, step: Step, pauseMs: number): Promise<void> {
-      while (!signal.aborted) {
-        let isMore = false
-        try {
-          if (held !== undefined) isMore = (await step()).seen === PAGE
-        } catch (err) {
-          log.warn({ err, loop: name }, 'a loop of the recovery failed; trying again')
-        }
-        if (!isMore) await pause(held === undefined ? Math.min(pauseMs, intervalMs) : pauseMs)
-      }
+    function every(name: string, everyMs: number, run: () => Promise<NextRun | void>): Job {
+      const job = startJob({ name: `recovery: ${name}`, everyMs, startsNow: true, log, run })
+      jobs.push(job)
+      return job
     }
 
-    async function hold(): Promise<void> {
-      while (!signal.aborted) {
-        try {
-          if (held === undefined || !(await leases.renew(held, LEASE_MS)))
-            held = await leases.take('recovery', LEASE_MS)
-        } catch (err) {
-          log.warn({ err }, 'could not say who recovers payments; trying again')
-        }
-        await pause(held === undefined ? intervalMs : LEASE_MS / 5)
+    /** Processes due rows while this process holds the lease. */
+    function workOff(name: string, step: Step, pauseMs: number): void {
+      every(name, pauseMs, async () => {
+        if (held === undefined) return { inMs: Math.min(pauseMs, intervalMs) }
+        if ((await step()).seen === PAGE) return { inMs: 0 }
+      })
+    }
+
+    /** Deletes a part at a time, with pauses, because sales need to write to the database too. */
+    function forget(what: string, forgetSome: () => Promise<boolean>): void {
+      every(`forget ${what}`, HOUSEKEEPING_MS, async () => {
+        if (held !== undefined && (await forgetSome())) return { inMs: FORGETTING_MS }
+      })
+    }
+
+    const leaseJob = every('hold the lease', intervalMs, async () => {
+      if (held === undefined || !(await leases.renew(held, LEASE_MS)))
+        held = await leases.take('recovery', LEASE_MS)
+      if (held !== undefined) return { inMs: LEASE_MS / 5 }
+    })
+    workOff('take over payments of processes that ended', adopt, intervalMs)
+    workOff('release abandoned claims', free, intervalMs)
+    workOff('put off payments on networks that are not open', deferredElsewhere, DEFERRED_ELSEWHERE_MS)
+    workOff('delete old responses', housekeep, HOUSEKEEPING_MS)
+    forget('signed bytes', forgetSigned)
+    forget('delivered responses', forgetDelivered)
+    // The networks whose jobs run. A network that becomes available later gets its jobs at that time.
+    const started = new Set<NetworkId>()
+    every('start networks that opened', intervalMs, async () => {
+      for (const network of networks()) {
+        if (started.has(network)) continue
+        started.add(network)
+        workOff(`finish open payments on ${network}`, resolveOn(network), intervalMs)
+        workOff(`check for reorganizations on ${network}`, confirmOn(network), intervalMs)
       }
+    })
+
+    async function release(): Promise<void> {
+      await leaseJob.stop()
       if (held !== undefined) await leases.release(held).catch(() => undefined)
     }
 
-    /** Goes on while there is more, and never so fast that sales would wait for it. */
-    async function forget(what: string, someOfIt: () => Promise<boolean>): Promise<void> {
-      while (!signal.aborted) {
-        let isMore = false
-        try {
-          isMore = held !== undefined && (await someOfIt())
-        } catch (err) {
-          log.warn({ err }, `could not forget ${what}; trying again`)
-        }
-        await pause(isMore ? FORGETTING_MS : HOUSEKEEPING_MS)
-      }
+    return {
+      async stop() {
+        await Promise.all([release(), ...jobs.map((job) => job.stop())])
+      },
     }
-
-    /** Starts the loops of each network, and those of one that can be settled on later. */
-    async function watchNetworks(): Promise<void> {
-      const started = new Set<NetworkId>()
-      const running: Promise<void>[] = []
-      while (!signal.aborted) {
-        for (const network of networks()) {
-          if (started.has(network)) continue
-          started.add(network)
-          running.push(loop(`open payments of ${network}`, resolveOn(network), intervalMs))
-          running.push(loop(`reorganisations of ${network}`, confirmOn(network), intervalMs))
-        }
-        await pause(intervalMs)
-      }
-      await Promise.all(running)
-    }
-
-    await Promise.all([
-      hold(),
-      loop('adopt', adopt, intervalMs),
-      loop('free', free, intervalMs),
-      watchNetworks(),
-      loop('strays', strays, STRAYS_MS),
-      loop('housekeeping', housekeep, HOUSEKEEPING_MS),
-      forget('what was signed', forgetSigned),
-      forget('answers that were delivered', forgetDelivered),
-    ])
   }
 
   return {
@@ -219,12 +221,12 @@ export function createRecovery(parts: RecoveryParts, options: Partial<RecoveryOp
         moved += await drain(resolveOn(network))
         moved += await drain(confirmOn(network))
       }
-      await strays()
+      await deferredElsewhere()
       moved += await drain(housekeep)
       while (await forgetSigned());
       while (await forgetDelivered());
       return moved
     },
-    run,
+    start,
   }
 }

@@ -1,98 +1,161 @@
-import type { NetworkId } from '../domain/network.ts'
 import { neverSent, type PaymentRecord } from '../domain/payment.ts'
-import { mayConfirm } from '../domain/session.ts'
-import type { Chains } from '../ports/chains/chains.ts'
-import type { RefundProofs } from '../ports/chains/refundProofs.ts'
-import type { Settled, SettleOutcome } from '../ports/chains/settler.ts'
-import type { Clock } from '../ports/clock.ts'
-import type { Log } from '../ports/log.ts'
-import { type Books, takenOver } from '../ports/store/books.ts'
-import type { Lease } from '../ports/store/leases.ts'
-import type { Purchases } from '../ports/store/purchases.ts'
-import type { Sessions } from '../ports/store/sessions.ts'
-import type { Payments } from './payments.ts'
-import { assetOf, type PurchaseNotes } from './purchase.ts'
-import { Decisions, LONGEST_PAUSE_MS, pauseMs } from './recoveryDecisions.ts'
-import { createRefundWatch } from './refundWatch.ts'
+import type { SettleOutcome } from '../ports/chains/settler.ts'
+import { takenOver } from '../ports/store/ledger.ts'
+import { freeUnsent, leaveChain, loosen, stayPending, takeUp } from './reconciliation.ts'
+import { Decisions, LONGEST_PAUSE_MS, pauseMs, type RecoveryDeps } from './recoveryDecisions.ts'
+import { createRefundWatch, hasRefund } from './refundWatch.ts'
 import * as rules from './rules.ts'
 import { recoverShared } from './sharedBytes.ts'
-import type { Looks } from './transferWatch.ts'
+import type { SettlerQueries } from './transferWatch.ts'
 
-export interface RecoveryParts {
-  readonly books: Books
-  readonly payments: Pick<Payments, 'isUnderWay' | 'withhold'>
-  readonly purchases: Pick<Purchases, 'find' | 'refundOf'>
-  readonly sessions: Pick<Sessions, 'find'>
-  readonly chains: Pick<Chains, 'assets' | 'settlers'> & {
-    /** Who knows about payments of a scheme; undefined for one that can't be asked about now. */
-    settler(network: NetworkId, scheme: string): Looks | undefined
-  }
-  readonly refundProofs: RefundProofs
-  readonly notes: Pick<PurchaseNotes, 'tokenHash'>
-  /** This process's own: what is taken up becomes its work. */
-  readonly lease: { readonly current: Lease }
-  readonly clock: Clock
-  readonly log: Log
-}
-
-/** What stays open is looked at so rarely at most, in ms, while it may land or its end has just come… */
+/** Longest pause between two checks of an open payment that may land or has just expired, in ms. */
 const LONGEST_OPEN_PAUSE_MS = 8_000
-/** …and so much more rarely for each one that is open: a thousand must not be a thousand questions at once. */
+/**
+ * Pause per open payment, in ms. The longest pause is at least this long times the number of open payments, so that a thousand
+ * payments do not cause a thousand requests at once.
+ */
 const OPEN_ROW_MS = 50
-/** …nor may what a settler expects soon wait longer than this for the others, in ms: a block hash lasts a minute. */
+/**
+ * Maximum pause that other open payments cause for a payment whose outcome its settler expects soon, in ms. It is short, because a
+ * Solana block hash is valid for only a minute.
+ */
 const LONGEST_CROWDED_MS = 15_000
-/** So long after a payment's time is over the chain knows what became of it, in ms, if its node answers. */
+/** How long after a payment's expiry its outcome is certain, in ms, provided that the chain's node responds. */
 const SETTLED_BY_MS = 120_000
-/** What has been concluded and can't be confirmed is looked at ever rarer, up to this, in ms: nothing waits for it. */
+/**
+ * Longest pause between two checks of a concluded payment that cannot be confirmed, in ms. It is long, because no request waits for
+ * the result.
+ */
 const LONGEST_CONFIRM_PAUSE_MS = 600_000
-/** A row whose call still runs is looked at again after so long. */
-const UNDER_WAY_MS = 2_000
-/** What is charged and not answered is looked at again after so long, until it is. */
+/** Pause between two checks of a payment that is charged but has no response yet, in ms. */
 const UNANSWERED_MS = 30_000
-/** After the look at 30 s one more, at five minutes: reorganisations are not deeper. */
-const SECOND_LOOK_MS = 270_000
-/** Before a second look has to agree that a transfer is gone. */
+/**
+ * Pause from the first check of a sale to the second, in ms. The first is 30 s after the sale, and the second five minutes after
+ * it. Reorganizations do not go back further.
+ */
+const SECOND_CHECK_MS = 270_000
+/** Pause before a second check has to confirm that a transfer has left the chain, in ms. */
 const SUSPECTED_MS = 5_000
-/** Looks, of which none could say anything, until what was concluded is let be: a day of them. */
-const MOST_CONFIRM_TRIES = 150
+/**
+ * Maximum checks of a concluded payment without a result, which take about a day. After that, recovery no longer checks the
+ * payment.
+ */
+const MAX_CONFIRM_ATTEMPTS = 150
 
-/** Kept as the reason of a put-off; they say which look is next. Each sale has the first for minutes: a longer text splits its page. */
+/**
+ * Reasons for which rows are put off. They also determine the next check. The first text is short, because each sale has it for
+ * minutes, and a longer text would split its database page.
+ */
 const seenOnce = 'seen once'
-const notOnChain = 'not on chain at the last look; a second one has to agree'
+const notOnChain = 'not on chain at the last check; a second one has to agree'
 
-/** What recovery does with rows that are due, a page at a time: each row is changed, or put off with its reason. */
-export interface RecoveryPage {
-  /** Claims that nobody works on any more: nothing was broadcast, and the buyer may use the payment again. */
-  free(records: readonly PaymentRecord[]): Promise<number>
-  /** Payments whose outcome is open. @returns how many moved */
-  resolve(records: readonly PaymentRecord[]): Promise<number>
-  /** Payments whose outcome is known, looked at once more. @returns how many moved */
-  confirm(records: readonly PaymentRecord[]): Promise<number>
-  /** Payments on networks that can't be asked. */
-  putOffStrays(records: readonly PaymentRecord[]): Promise<number>
-  /** Charged long ago, and nobody came for the answer. @returns how many moved */
-  owe(records: readonly PaymentRecord[]): Promise<number>
-}
+/** Recovers one page of due rows. Each row is changed, or put off with a reason. */
+export class RecoveryPage {
+  readonly #deps: RecoveryDeps
+  readonly #refunds: ReturnType<typeof createRefundWatch>
 
-export function createRecoveryPage(parts: RecoveryParts): RecoveryPage {
-  const { books, payments, purchases, sessions, chains, notes, lease, clock, log } = parts
-  const refunds = createRefundWatch(parts)
-
-  /** Leaves out the rows whose calls still run in this process: those write for themselves, whatever a clock says. */
-  function withoutUnderWay(records: readonly PaymentRecord[], decisions: Decisions): PaymentRecord[] {
-    return records.filter((record) => {
-      if (!payments.isUnderWay(record.row)) return true
-      decisions.lookAgain(record, UNDER_WAY_MS)
-      return false
-    })
+  constructor(deps: RecoveryDeps) {
+    this.#deps = deps
+    this.#refunds = createRefundWatch(deps)
   }
 
-  /** Rows that nobody works on become this process's, so that a call that was taken for dead can't write any more. */
-  async function takeUp(records: readonly PaymentRecord[]): Promise<PaymentRecord[]> {
+  /** Frees claims on which no process works. Nothing was sent, so the buyer may use the payment again. */
+  async free(records: readonly PaymentRecord[]): Promise<number> {
+    const decisions = new Decisions(this.#deps)
+    for (const record of decisions.withoutUnderWay(records))
+      decisions.about(record, () => decisions.change(record, rules.free(record, 'abandoned')))
+    return decisions.write()
+  }
+
+  /** Finds the outcome of open payments. @returns how many moved */
+  async resolve(records: readonly PaymentRecord[]): Promise<number> {
+    const decisions = new Decisions(this.#deps)
+    const taken = await this.#takeUp(decisions.withoutUnderWay(records))
+    const late = await decisions.tooLate(taken)
+    await decisions.queryEach(taken, this.#recover, (record, outcome, settler) =>
+      this.#decideOpen(record, outcome, decisions, taken.length, late, () =>
+        settler.booked?.(record, outcome),
+      ),
+    )
+    return decisions.write()
+  }
+
+  /** Checks payments with a known outcome again. @returns how many moved */
+  async confirm(records: readonly PaymentRecord[]): Promise<number> {
+    const decisions = new Decisions(this.#deps)
+    const charged: PaymentRecord[] = []
+    const abandoned: PaymentRecord[] = []
+    const failed: PaymentRecord[] = []
+    const others = decisions.withoutUnderWay(records).filter((record) => !hasRefund(record))
+    const states = await this.#refunds.fetchRefunds(records.filter(hasRefund), decisions)
+    for (const record of [...others, ...states.others]) {
+      if (record.state === 'failed_final') failed.push(record)
+      else if (this.#isAbandoned(record)) abandoned.push(record)
+      else if (isUnchecked(record)) {
+        const later = states.later.get(record)
+        if (later !== undefined) later()
+        else if (hasRefund(record)) confirmed(record, decisions)
+        else decisions.recheck(record, null)
+      } else charged.push(record)
+    }
+    // This comes before the requests to the chain, which may take long.
+    const owed = await this.owe(abandoned)
+    await this.#confirmCharged(charged, decisions, states.later)
+    const late = await decisions.tooLate(failed)
+    await decisions.queryEach(failed, this.#recover, (record, outcome, settler) => {
+      if (outcome.status === 'settled')
+        decisions.land(record, outcome, late, () => settler.booked?.(record, outcome))
+      else if (outcome.status === 'pending') confirmLater(record, decisions)
+      else confirmed(record, decisions)
+    })
+    return owed + (await decisions.write())
+  }
+
+  /** Puts off payments on networks that cannot be queried. */
+  async putOffUnreachable(records: readonly PaymentRecord[]): Promise<number> {
+    const { chains } = this.#deps
+    const decisions = new Decisions(this.#deps)
+    for (const record of records)
+      if (chains.settler(record.network, record.scheme) === undefined) decisions.putOffUnreachable(record)
+    return decisions.write()
+  }
+
+  /**
+   * Marks payments as owed back that were charged long ago and never collected, or that no process will get a response for. Their
+   * rows are withheld meanwhile, because a returning buyer's call would leave a row with the same state and lease, and the change
+   * would then mark a payment as owed while its call is running.
+   *
+   * @returns how many moved
+   */
+  async owe(records: readonly PaymentRecord[]): Promise<number> {
+    const decisions = new Decisions(this.#deps)
+    const withheld: (() => void)[] = []
+    for (const record of records) {
+      const stopWithholding = this.#deps.payments.withhold(record.row)
+      if (stopWithholding === undefined) continue
+      withheld.push(stopWithholding)
+      decisions.about(record, () => decisions.change(record, rules.expire(record)))
+    }
+    try {
+      return await decisions.write()
+    } finally {
+      for (const stopWithholding of withheld) stopWithholding()
+    }
+  }
+
+  readonly #recover = (settler: SettlerQueries, records: readonly PaymentRecord[]) =>
+    recoverShared(this.#deps.ledger, settler, records)
+
+  /**
+   * Moves rows on which no process works to this process's lease, so that a call that was wrongly thought dead can no longer write
+   * them.
+   */
+  async #takeUp(records: readonly PaymentRecord[]): Promise<PaymentRecord[]> {
+    const { ledger, lease } = this.#deps
     const settling = records.filter(({ state }) => state === 'settling')
     if (settling.length === 0) return [...records]
     const { id } = lease.current
-    const done = await books.applyAll(settling.map((record) => rules.takeUp(record, id)))
+    const done = await ledger.applyAll(settling.map((record) => takeUp(record, id)))
     const taken = new Set(settling.filter((_, i) => done[i] === true))
     return records.flatMap((record): PaymentRecord[] => {
       if (record.state !== 'settling') return [record]
@@ -102,83 +165,7 @@ export function createRecoveryPage(parts: RecoveryParts): RecoveryPage {
     })
   }
 
-  const recover = (settler: Looks, records: readonly PaymentRecord[]) =>
-    recoverShared(books, settler, records)
-
-  /** Asks one settler about many of its payments at a time. */
-  async function askEach<T>(
-    records: readonly PaymentRecord[],
-    decisions: Decisions,
-    ask: (settler: Looks, records: readonly PaymentRecord[]) => Promise<readonly T[]>,
-    decide: (record: PaymentRecord, answer: T, settler: Looks) => void,
-  ): Promise<void> {
-    const bySettler = Map.groupBy(records, ({ network, scheme }) => chains.settler(network, scheme))
-    for (const [settler, own] of bySettler) {
-      if (settler === undefined) for (const record of own) putOffStray(record, decisions)
-      else {
-        const answers = await ask(settler, own).catch((error: unknown) => error as Error)
-        for (const [i, record] of own.entries()) {
-          decisions.about(record, () => {
-            if (answers instanceof Error) throw answers
-            decide(record, answers[i]!, settler)
-          })
-        }
-      }
-    }
-  }
-
-  function putOffStray(record: PaymentRecord, decisions: Decisions): void {
-    const { network, scheme } = record
-    decisions.putOff(record, `${network} (${scheme}) is not configured, or its facilitator does not answer`)
-  }
-
-  function saleOf(record: PaymentRecord, { transaction, event, block, chargedAtomic }: Settled) {
-    return {
-      payment: record,
-      landed: { transaction, event, block, chargedAtomic },
-      asset: assetOf(chains.assets, record),
-      reviewTokenHash: notes.tokenHash(record.purchaseId),
-      atMs: clock.now(),
-    }
-  }
-
-  /** Rows whose sessions can't be confirmed by them any more, should they land. */
-  async function tooLate(records: readonly PaymentRecord[]): Promise<ReadonlySet<number>> {
-    const nowMs = clock.now()
-    const rows = await Promise.all(
-      records.map(async ({ row, sessionId }) => {
-        if (sessionId === null) return []
-        const session = await sessions.find(sessionId)
-        return session !== undefined && mayConfirm(session, row, nowMs) ? [] : [row]
-      }),
-    )
-    return new Set(rows.flat())
-  }
-
-  function land(
-    record: PaymentRecord,
-    outcome: Settled,
-    decisions: Decisions,
-    late: ReadonlySet<number>,
-    whenBooked: () => void,
-  ): void {
-    const change = rules.land(record, saleOf(record, outcome), late.has(record.row))
-    decisions.change(record, change, whenBooked)
-    const { purchaseId, state } = record
-    const { transaction } = outcome
-    log.info({ purchaseId, transaction, from: state, to: change.to }, 'an open payment was found on chain')
-  }
-
-  /**
-   * How rarely an open payment is looked at, at most. What can land, or is over by its own time just now, is known within
-   * seconds; where many are open at once, a look at all of them costs as much as a look at few does more often.
-   */
-  const longestPauseMs = ({ validBeforeMs }: PaymentRecord, open: number): number =>
-    clock.now() < validBeforeMs + SETTLED_BY_MS
-      ? Math.max(LONGEST_OPEN_PAUSE_MS, open * OPEN_ROW_MS)
-      : LONGEST_PAUSE_MS
-
-  function decideOpen(
+  #decideOpen(
     record: PaymentRecord,
     outcome: SettleOutcome,
     decisions: Decisions,
@@ -186,65 +173,60 @@ export function createRecoveryPage(parts: RecoveryParts): RecoveryPage {
     late: ReadonlySet<number>,
     whenBooked: () => void,
   ): void {
+    const { log } = this.#deps
+    const { purchaseId } = record
     switch (outcome.status) {
       case 'settled':
-        return land(record, outcome, decisions, late, whenBooked)
-      case 'failed_final': {
-        const { purchaseId } = record
+        return decisions.land(record, outcome, late, whenBooked)
+      case 'failed_final':
         log.info({ purchaseId, reason: outcome.reason }, 'a payment can never land; nothing was charged')
         return decisions.change(record, rules.giveUp(record, outcome.reason), whenBooked)
-      }
       case 'pending': {
-        const { reason, message, lookAgainMs } = outcome
-        // The buyer hears why; a reorganised payment keeps what was known of its answer.
+        const { reason, message, recheckMs } = outcome
+        // The buyer gets this reason. A reorganized payment keeps its own reason, which says what is known about its response.
         if (record.state === 'pending' && message !== undefined && reason !== record.errorReason)
-          return decisions.change(record, rules.stayPending(record, reason, lookAgainMs), whenBooked)
+          return decisions.change(record, stayPending(record, reason, recheckMs), whenBooked)
         const crowdedMs = Math.min(open * OPEN_ROW_MS, LONGEST_CROWDED_MS)
         const afterMs =
-          lookAgainMs === undefined
-            ? pauseMs(record.tries, longestPauseMs(record, open))
-            : Math.max(lookAgainMs, record.tries === 0 ? 0 : crowdedMs)
+          recheckMs === undefined
+            ? pauseMs(record.tries, this.#longestPauseMs(record, open))
+            : Math.max(recheckMs, record.tries === 0 ? 0 : crowdedMs)
         return decisions.putOff(record, message, afterMs)
       }
-      case 'rejected': {
-        // Nobody who has the bytes sends them: that is in the books since an earlier look.
+      case 'rejected':
+        // The payment is freed only if an earlier check has written that no process sends these bytes.
         if (record.errorReason !== neverSent) return decisions.putOff(record, outcome.message)
-        const { purchaseId } = record
         log.info({ purchaseId }, 'a payment that was never sent is free again; nothing was charged')
-        return decisions.change(record, rules.freeUnsent(record))
-      }
+        return decisions.change(record, freeUnsent(record))
     }
   }
 
-  /** What says nothing is asked again, rarer and rarer, for a day. */
-  function confirmLater(record: PaymentRecord, decisions: Decisions): void {
-    const { tries } = record
-    if (tries >= MOST_CONFIRM_TRIES) decisions.lookAgain(record, null)
-    else decisions.putOff(record, undefined, pauseMs(tries, LONGEST_CONFIRM_PAUSE_MS))
+  /**
+   * Longest pause between two checks of an open payment, in ms. If a payment can land or has just expired, its outcome is known
+   * within seconds. If many payments are open, each is checked less often, so that the total cost stays the same.
+   */
+  #longestPauseMs({ validBeforeMs }: PaymentRecord, open: number): number {
+    return this.#deps.clock.now() < validBeforeMs + SETTLED_BY_MS
+      ? Math.max(LONGEST_OPEN_PAUSE_MS, open * OPEN_ROW_MS)
+      : LONGEST_PAUSE_MS
   }
 
-  function confirmed(record: PaymentRecord, decisions: Decisions): void {
-    // It may have been taken over since the row was read, and is not to be forgotten.
-    if (record.state === 'settled' && !record.hasAnswer) decisions.lookAgain(record, UNANSWERED_MS)
-    else if (record.dueReason === seenOnce) decisions.lookAgain(record, null)
-    else decisions.lookAgain(record, SECOND_LOOK_MS, seenOnce)
-  }
-
-  async function confirmCharged(
+  async #confirmCharged(
     records: readonly PaymentRecord[],
     decisions: Decisions,
-    refundUnknown: ReadonlySet<PaymentRecord>,
+    refundLater: ReadonlyMap<PaymentRecord, () => void>,
   ): Promise<void> {
+    const { purchases, log } = this.#deps
     const gone: PaymentRecord[] = []
-    await askEach(
+    await decisions.queryEach(
       records,
-      decisions,
       (settler, own) => settler.stillOnChain(own),
-      (record, answer) => {
-        if (answer !== 'no' && refundUnknown.has(record)) refunds.later(record, decisions)
-        else if (answer === 'yes') confirmed(record, decisions)
-        else if (answer === 'unknown') confirmLater(record, decisions)
-        else if (record.dueReason !== notOnChain) decisions.lookAgain(record, SUSPECTED_MS, notOnChain)
+      (record, isOnChain) => {
+        const later = isOnChain === 'no' ? undefined : refundLater.get(record)
+        if (later !== undefined) later()
+        else if (isOnChain === 'yes') confirmed(record, decisions)
+        else if (isOnChain === 'unknown') confirmLater(record, decisions)
+        else if (record.dueReason !== notOnChain) decisions.recheck(record, SUSPECTED_MS, notOnChain)
         else gone.push(record)
       },
     )
@@ -254,97 +236,45 @@ export function createRecoveryPage(parts: RecoveryParts): RecoveryPage {
       if (record.state === 'refunded') {
         log.warn(
           { purchaseId, transaction },
-          'a payment that was paid back is not on chain where it was booked',
+          'a payment that was paid back is not on chain where it was recorded',
         )
-        decisions.about(record, () => decisions.change(record, rules.loosen(record, purchase)))
+        decisions.about(record, () => decisions.change(record, loosen(record, purchase)))
         continue
       }
       log.error({ purchaseId, transaction }, 'a settled payment left the chain')
-      // The sale is taken out of the books; it is booked anew when the transfer comes back.
-      decisions.about(record, () => decisions.change(record, rules.leaveChain(record, purchase)))
+      // The sale leaves the ledger, and is recorded again if the transfer comes back.
+      decisions.about(record, () => decisions.change(record, leaveChain(record, purchase)))
     }
   }
-
-  /** Charged first, and the process ended before the seller had answered: nobody will answer that call any more. */
-  const isAbandoned = ({ state, hasAnswer, lease: of, dueReason }: PaymentRecord): boolean =>
-    state === 'settled' && !hasAnswer && (of === lease.current.id || dueReason === takenOver)
 
   /**
-   * What is charged and that nobody will answer is owed back. Its buyer may come back for one that its call has left meanwhile, in the same
-   * state and under the same lease: then its seller is asked, and it is not owed.
+   * Whether a payment was charged first, and its process ended before the seller's API responded, so that the payment gets no
+   * response any more.
    */
-  async function oweBack(records: readonly PaymentRecord[]): Promise<number> {
-    const decisions = new Decisions(books, log)
-    const withheld: (() => void)[] = []
-    for (const record of records) {
-      const letGo = payments.withhold(record.row)
-      if (letGo === undefined) continue
-      withheld.push(letGo)
-      decisions.about(record, () => decisions.change(record, rules.expire(record)))
-    }
-    try {
-      return await decisions.write()
-    } finally {
-      for (const letGo of withheld) letGo()
-    }
+  #isAbandoned({ state, hasResponse, lease: of, dueReason }: PaymentRecord): boolean {
+    return (
+      state === 'settled' && !hasResponse && (of === this.#deps.lease.current.id || dueReason === takenOver)
+    )
   }
+}
 
-  return {
-    async free(records) {
-      const decisions = new Decisions(books, log)
-      for (const record of withoutUnderWay(records, decisions))
-        decisions.about(record, () => decisions.change(record, rules.free(record, 'abandoned')))
-      return decisions.write()
-    },
+/**
+ * Whether the transfer of a row cannot be looked up. A call that costs nothing has none. For some rows a facilitator's response is the only trace of the transfer. For
+ * others the payment was refunded, and its transfer is not at its recorded place on chain.
+ */
+const isUnchecked = ({ state, event, chargedAtomic }: PaymentRecord): boolean =>
+  chargedAtomic === 0n || (event === null ? state === 'refunded' : event.startsWith('nonce:'))
 
-    async resolve(records) {
-      const decisions = new Decisions(books, log)
-      const taken = await takeUp(withoutUnderWay(records, decisions))
-      const late = await tooLate(taken)
-      await askEach(taken, decisions, recover, (record, outcome, settler) =>
-        decideOpen(record, outcome, decisions, taken.length, late, () => settler.booked?.(record, outcome)),
-      )
-      return decisions.write()
-    },
+/** Repeats a check that had no result, with growing pauses, for about a day. */
+function confirmLater(record: PaymentRecord, decisions: Decisions): void {
+  const { tries } = record
+  if (tries >= MAX_CONFIRM_ATTEMPTS) decisions.recheck(record, null)
+  else decisions.putOff(record, undefined, pauseMs(tries, LONGEST_CONFIRM_PAUSE_MS))
+}
 
-    async confirm(records) {
-      const decisions = new Decisions(books, log)
-      const charged: PaymentRecord[] = []
-      const abandoned: PaymentRecord[] = []
-      const failed: PaymentRecord[] = []
-      const refunded = records.filter(({ state }) => state === 'refunded')
-      const others = withoutUnderWay(records, decisions).filter(({ state }) => state !== 'refunded')
-      const looked = await refunds.lookUp(refunded, decisions)
-      for (const record of [...others, ...looked.others]) {
-        if (record.state === 'failed_final') failed.push(record)
-        else if (isAbandoned(record)) abandoned.push(record)
-        // A facilitator's word is all there is, and nothing to look up.
-        else if (record.event?.startsWith('nonce:')) {
-          if (looked.unknown.has(record)) refunds.later(record, decisions)
-          else decisions.lookAgain(record, null)
-        } else charged.push(record)
-      }
-      // Before the chain is asked, which may take long.
-      const owed = await oweBack(abandoned)
-      await confirmCharged(charged, decisions, looked.unknown)
-      const late = await tooLate(failed)
-      await askEach(failed, decisions, recover, (record, outcome, settler) => {
-        const whenBooked = () => settler.booked?.(record, outcome)
-        if (outcome.status === 'settled') land(record, outcome, decisions, late, whenBooked)
-        else if (outcome.status === 'pending') confirmLater(record, decisions)
-        else confirmed(record, decisions)
-      })
-      return owed + (await decisions.write())
-    },
-
-    async putOffStrays(records) {
-      const decisions = new Decisions(books, log)
-      for (const record of records) {
-        if (chains.settler(record.network, record.scheme) === undefined) putOffStray(record, decisions)
-      }
-      return decisions.write()
-    },
-
-    owe: oweBack,
-  }
+function confirmed(record: PaymentRecord, decisions: Decisions): void {
+  // A buyer's call may have taken over the payment since the row was read, so the row is checked again.
+  if (record.state === 'settled' && !record.hasResponse) decisions.recheck(record, UNANSWERED_MS)
+  else if (record.dueReason === seenOnce) decisions.recheck(record, null)
+  else decisions.recheck(record, SECOND_CHECK_MS, seenOnce)
 }

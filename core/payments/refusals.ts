@@ -1,18 +1,24 @@
-import { landedLate, type PaymentRecord, type PaymentState, sessionOver } from '../domain/payment.ts'
+import {
+  landedLate,
+  type PaymentRecord,
+  type PaymentState,
+  refundLeftChain,
+  sessionOver,
+} from '../domain/payment.ts'
 import { TollgateError } from '../errors/error.ts'
 
 /**
- * What a caller hears whose payment is in use, was used, or is open. Whatever is said is true for whoever holds the payment,
- * and never asks for a second payment of the same call.
+ * The errors for a caller whose payment is in use, used or open. Each error is correct for every holder of the payment, and none
+ * asks for a second payment for the same call.
  */
 
 /**
- * 503, never 402: a client that is told to pay again would pay twice. It carries all that is known, so that a buyer can
- * look the transfer up.
+ * The error for a payment with an unknown outcome. The status is 503, never 402, because a 402 would make the client pay twice. The
+ * error has all known facts, so that the buyer can look up the transfer.
  *
- * @param what how it stands with the payment, in one sentence
- * @param transaction hash or signature; empty while nothing is known to be sent
- * @param reason of x402, where more is known than that it is open
+ * @param what the state of the payment, in one sentence
+ * @param transaction hash or signature, empty if none is known to be sent
+ * @param reason x402 reason, if there is a more exact one than `settlement_pending`
  */
 export const settlementPending = (
   what: string,
@@ -31,7 +37,7 @@ export const settlementPending = (
     },
   )
 
-/** What is known of a payment that is used; of one that is at work here, its purchase only. */
+/** The known facts of a used payment. If this process is working on the payment, only the purchase is known. */
 type Used = Pick<PaymentRecord, 'purchaseId'> & Partial<Pick<PaymentRecord, 'transaction' | 'attempt'>>
 
 const transactionOf = ({ transaction, attempt }: Partial<PaymentRecord>): string =>
@@ -47,9 +53,9 @@ function used(reason: string, message: string, payment: Used): TollgateError {
 }
 
 const oneCall =
-  'One payment buys one call: to get its answer, repeat that call with the same method, path, query and body; this call needs a payment of its own.'
+  'One payment buys one call. To get its response, repeat that call with the same method, path, query and body; this call needs a payment of its own.'
 
-/** For another call than the one that is under way. */
+/** The error for a different call than the call in flight with this payment. */
 export const inUse = (payment: Used): TollgateError =>
   used(
     'payment_already_used',
@@ -57,7 +63,7 @@ export const inUse = (payment: Used): TollgateError =>
     payment,
   )
 
-/** For another call than the one that was bought. */
+/** The error for a different call than the call that the payment has bought. */
 export const hasBought = (payment: Used): TollgateError =>
   used(
     'payment_already_used',
@@ -65,63 +71,69 @@ export const hasBought = (payment: Used): TollgateError =>
     payment,
   )
 
-/** For a call that may be the one that was bought, where both have bodies that are too long to be compared. */
+/** The error for a call that may be the one that the payment has bought. The bodies of both calls are too long to compare. */
 export const notCompared = (payment: Used): TollgateError =>
   used(
     'payment_already_used',
-    `This payment belongs to a call with a body too long for the gateway to compare (purchase ${payment.purchaseId}): such a call is never answered twice. If this is a repeat of it, do not pay again: ask the seller for the answer with the purchase id. Another call needs a payment of its own.`,
+    `This payment belongs to a call with a body too long for the gateway to compare (purchase ${payment.purchaseId}), so the gateway never sends its response again. If you repeat that call, do not pay again, but contact the seller with the purchase id. Another call needs another payment.`,
     payment,
   )
 
-/** For the same call from somewhere else. */
+/** The error for a payment that is not claimed, because another payment of its payer has its identifier. */
+export const identifierTaken = ({ purchaseId }: Used): TollgateError =>
+  new TollgateError(
+    'payment_id_reused',
+    `The payment identifier of this payment belongs to another payment of the same wallet (purchase ${purchaseId}). Nothing was charged for this payment. To get the response of that purchase, repeat its call with its own payment. For another purchase, sign a payment with a new identifier.`,
+    { extra: { purchaseId } },
+  )
+
+/** The error for the same call by another caller. */
 export const boughtByAnother = (payment: Used): TollgateError =>
   used(
     'payment_already_used',
-    `This payment has bought this call (purchase ${payment.purchaseId}) for another caller. Anybody can read it on chain, so the answer is handed out again only with the Idempotency-Key that came with the call or, where none came, to the network address that sent the call first: repeat it so. Do not pay again; an answer that the gateway failed to send is owed back after a day.`,
+    `This payment has bought this call (purchase ${payment.purchaseId}) for another caller. Payments are public on chain. The gateway therefore sends the response again only to a caller with the payment identifier or Idempotency-Key of the first call, or without these to the IP address that sent the first call. If you made the first call, repeat it in this way. Do not pay again. If the gateway failed to send the response, the seller owes you a refund after a day.`,
+    payment,
+  )
+
+/** The error for the same call, if its response is not sent again. */
+export const wasDelivered = (payment: Used): TollgateError =>
+  used(
+    'payment_already_used',
+    `This payment has bought this call (purchase ${payment.purchaseId}), and its response was delivered. The gateway sends a delivered response again only for a short time. If the response never reached you, contact the seller before you pay for the call again.`,
     payment,
   )
 
 /**
- * What becomes of a request whose payment somebody has, and that is not through yet: where it is the same one, it waits for
- * as long as somebody works on the payment.
- *
- * @param payment `claimed`, `settling`, `pending` or `reorged`
- * @throws `payment_already_used` for another request, `settlement_pending` where only the chain can tell
+ * The error for a repeated call that has waited for a response. The response is streamed and not stored, or its loss is not
+ * recorded yet.
  */
-export function waiting(payment: PaymentRecord, isSame: boolean): 'wait' {
-  if (!isSame) throw inUse(payment)
-  if (payment.state === 'pending' || payment.state === 'reorged') throw stillPending(payment)
-  return 'wait'
-}
-
-/** For the same call, whose answer is not handed out again. */
-export const wasDelivered = (payment: Used): TollgateError =>
+export const notStored = (payment: Used): TollgateError =>
   used(
     'payment_already_used',
-    `This payment has bought this call (purchase ${payment.purchaseId}), and its answer was delivered; it is handed out again for a short time only. If it never reached you, ask the seller before you pay for the call once more.`,
+    `This payment was charged (purchase ${payment.purchaseId}), and the response to its call is still being sent or was broken off; it is not sent twice. Do not pay again for the same call: if nothing arrived, the seller owes you a refund.`,
     payment,
   )
 
-/** For a call that has waited for an answer which is streamed and not kept, or which nobody has yet noted as lost. */
-export const notKept = (payment: Used): TollgateError =>
-  used(
-    'payment_already_used',
-    `This payment was charged (purchase ${payment.purchaseId}), and the answer to its call is still being sent or was broken off; it is not handed out twice. Do not pay again for the same call: if nothing came, the seller owes you a refund.`,
-    payment,
-  )
-
-/** @param mayComeBack the call that it was sent with would be answered now */
-export function refundOwed(payment: PaymentRecord, mayComeBack: boolean): TollgateError {
+/** @param isRepeatable whether a repeat of the paid call would get a response now */
+export function refundOwed(payment: PaymentRecord, isRepeatable: boolean): TollgateError {
   if (payment.errorReason === sessionOver)
     return used(
       'charged_refund_owed',
-      `This payment was charged (purchase ${payment.purchaseId}) when its session had ended or was paid otherwise. The seller owes you a refund: ask for it with the purchase id.`,
+      `This payment was charged (purchase ${payment.purchaseId}) after its payment session had ended or was paid otherwise. The seller owes you a refund: request it with the purchase id.`,
       payment,
     )
-  const way = mayComeBack ? 'Repeat the call that it was sent with to have it answered; otherwise the' : 'The'
+  if (payment.errorReason === refundLeftChain)
+    return used(
+      'charged_refund_owed',
+      `This payment was charged (purchase ${payment.purchaseId}), and its refund left the chain. The seller owes you another refund: request it with the purchase id, and do not pay again for the same call.`,
+      payment,
+    )
+  const advice = isRepeatable
+    ? 'Repeat the call that it was sent with to get its response; otherwise the'
+    : 'The'
   return used(
     'charged_refund_owed',
-    `This payment was charged (purchase ${payment.purchaseId}) and its call was not answered. ${way} seller owes you a refund: ask for it with the purchase id, and do not pay again for the same call.`,
+    `This payment was charged (purchase ${payment.purchaseId}) and its call got no response. ${advice} seller owes you a refund: request it with the purchase id, and do not pay again for the same call.`,
     payment,
   )
 }
@@ -129,41 +141,40 @@ export function refundOwed(payment: PaymentRecord, mayComeBack: boolean): Tollga
 export const wasRefunded = (payment: Used): TollgateError =>
   used(
     'refunded',
-    `This payment was charged, and the seller has paid it back (purchase ${payment.purchaseId}). It buys nothing any more; a call costs a new payment.`,
+    `This payment was charged, and the seller has paid it back (purchase ${payment.purchaseId}). It cannot be used again; a call needs a new payment.`,
     payment,
   )
 
-/** @param transaction hash or signature of what this very call has sent; empty for a repeat */
+/** @param transaction hash or signature that this call has sent, empty for a repeated call */
 export const failedForGood = (
   { errorReason }: Pick<PaymentRecord, 'errorReason'>,
   transaction = '',
 ): TollgateError =>
-  new TollgateError(
-    'invalid_payment',
-    'This payment did not go through and never will; nothing was charged. Sign a new one.',
-    {
-      reason: errorReason ?? 'invalid_transaction_state',
-      ...(transaction !== '' && { extra: { transaction }, receipt: { transaction } }),
-    },
-  )
+  new TollgateError('invalid_payment', 'This payment failed for good; nothing was charged. Sign a new one.', {
+    reason: errorReason ?? 'invalid_transaction_state',
+    ...(transaction !== '' && { extra: { transaction }, receipt: { transaction } }),
+  })
 
 export const stillPending = (payment: PaymentRecord): TollgateError =>
   settlementPending(pendingWords(payment.state), payment.purchaseId, transactionOf(payment))
 
 function pendingWords(state: PaymentState): string {
-  if (state === 'claimed') return 'The first call with this payment is still at work.'
+  if (state === 'claimed') return 'The first call with this payment is still running.'
   if (state === 'reorged') return 'The transfer of this payment left the chain again and may come back.'
   return 'This payment is being settled.'
 }
 
-/** The chain has the money and the store does not say so yet: the buyer asks again and gets the stored answer. */
+/**
+ * The error for a payment whose money is on chain while the database does not have the sale yet. If the buyer repeats the call, the
+ * buyer gets the stored response.
+ */
 const beingRecorded = (purchaseId: string, transaction: string): TollgateError =>
-  settlementPending('The payment is through and is being recorded.', purchaseId, transaction)
+  settlementPending('The payment has settled and is being recorded.', purchaseId, transaction)
 
 /**
- * What the call hears that worked on a payment, when somebody else has moved it meanwhile.
+ * The error for a call whose payment another process has moved meanwhile.
  *
- * @param payment as it stands; undefined when the store does not say
+ * @param payment the payment's current row. Undefined if the database does not respond
  */
 export function movedMeanwhile(
   payment: PaymentRecord | undefined,
@@ -177,7 +188,15 @@ export function movedMeanwhile(
   return beingRecorded(purchaseId, transaction)
 }
 
-/** For a payment of a session that has ended, or that another payment is being settled for. */
+/** The error for a payment to a payment session that has ended, or for which another payment is being settled. */
 export const sessionNotOpen = (
   how = 'has ended, or another payment is being settled for it',
 ): TollgateError => new TollgateError('SESSION_NOT_OPEN', `This payment session ${how}; nothing was charged.`)
+
+/** The error for a call whose row is not in the state that the call has written, although nothing was sent for it. */
+export const notBegun = (): TollgateError =>
+  new TollgateError(
+    'settlement_unavailable',
+    'The settlement could not begin. Nothing was charged. Try again with the same payment.',
+    { retryAfterSeconds: 5 },
+  )

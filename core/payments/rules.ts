@@ -1,51 +1,57 @@
-import { bookable, debtorOf, entriesOfRefund } from '../domain/ledger.ts'
+import { bookable } from '../domain/ledger.ts'
+import type { AtomicAmount } from '../domain/money.ts'
 import {
+  isSentFirst,
   landedLate,
   mayMove,
-  neverSent,
   notCollected,
   type PaymentRecord,
   type PaymentState,
-  refundableStates,
-  refundLeftChain,
-  reorgedAfterDelivery,
   type SettlementAttempt,
-  type StoredAnswer,
-  sessionOver,
+  type StoredResponse,
 } from '../domain/payment.ts'
-import type { Purchase, PurchaseStatus } from '../domain/purchase.ts'
-import type { Durability, PaymentChange, SessionMove, TransferBackFound } from '../ports/store/books.ts'
-import type { Fate } from './payments.ts'
+import type { PurchaseStatus } from '../domain/purchase.ts'
+import type { Durability, PaymentChange, SessionMove } from '../ports/store/ledger.ts'
+import type { DeliveryOutcome } from './payments.ts'
 import { purchaseOf, type Sale } from './purchase.ts'
 
-/** Which row is meant, of which claim, and whose it has to be: what every change is conditional on. */
+/**
+ * Changes that a call makes to its payment, from storing the signed bytes to storing the response. The changes of payments for
+ * which no call waits are in reconciliation.ts. Each change requires that the row still has the expected claim, state and lease.
+ */
+
+/** A row, its claim, and the lease that the row must have. */
 export type Held = Pick<PaymentChange, 'row' | 'purchaseId' | 'lease'> & {
-  /** The session that it pays; absent and null alike: a call. */
+  /** The payment session of the payment. Absent or null for a call. */
   readonly sessionId?: string | null
 }
 
-/** A row in a state, as a call knows it that works on it, or as it was read. */
+/** A row with its state, as its call has last written it or as it was read. */
 export type Standing = Held & { readonly state: PaymentState }
 
-/** A row that was read, as far as the rules look at it. */
-export type Read = Standing & Pick<PaymentRecord, 'hasAnswer' | 'errorReason'>
+/** A row that was read, with the fields on which the rules depend. */
+export type Read = Standing &
+  Pick<PaymentRecord, 'hasResponse' | 'errorReason' | 'chargedAtomic' | 'requestHash'>
 
-/** A lease that is never given out: whose rows have it are adopted. */
-const nobodysLease = 0
-/** Nobody has to look at the row: its call does, or nothing is left to do. */
-const nobody = null
-/** The recovery has to look at the row at once. */
-const atOnce = 0
-/** The outcome of what was just sent is not asked for sooner. */
-const SOON_MS = 2_000
-/** What landed is looked up on chain once more after so long, for reorganisations; what was given up, whether it landed. */
-const CHECK_MS = 30_000
+/** A lease id that no process ever gets. Recovery takes over rows with this id. */
+const NO_LEASE = 0
+/** `dueInMs` of a row that recovery never checks, because a call works on the row or nothing is left to do. */
+const NEVER = null
+/** `dueInMs` of a row that recovery checks at once. */
+export const AT_ONCE = 0
+/** How long recovery waits before it checks the outcome of a transaction that was just sent, in ms. */
+export const SOON_MS = 2_000
+/**
+ * How long recovery waits before it checks the chain again, in ms. A transfer that landed may be reorganized, and a transfer that
+ * was given up may land.
+ */
+export const CHECK_MS = 30_000
 
 /**
- * @param more what is written beside the state
- * @throws for what is no arrow of the payment's states: a mistake that must not reach the books
+ * @param more the fields to write besides the state
+ * @throws for a transition that the payment's states do not allow, because such a mistake must not reach the ledger
  */
-function move(
+export function move(
   { row, purchaseId, lease }: Held,
   from: readonly PaymentState[],
   to: PaymentState,
@@ -55,69 +61,66 @@ function move(
 ): PaymentChange {
   for (const state of from) {
     if (state !== to && !mayMove(state, to))
-      throw new Error(`Expected an arrow of the payment's states, got ${state} to ${to}.`)
+      throw new Error(`Expected an allowed transition of a payment's states, got ${state} to ${to}.`)
   }
   return { row, from, lease, purchaseId, to, dueInMs, durability, ...more }
 }
 
-/** What a change does to the session of its payment, where it has one. */
+/** The effect of a change on the payment's session, if the payment has one. */
 const inSession = ({ sessionId }: Held, does: SessionMove['does']): Pick<PaymentChange, 'session'> =>
   sessionId == null ? {} : { session: { id: sessionId, does } }
 
 /**
- * `claimed` → `settling`: what was signed, and the seller's answer, BEFORE the broadcast. On disk: without it nobody could
- * find out what became of those bytes.
+ * `claimed` → `settling`. Stores the signed bytes and the seller's response before the broadcast. Flushed, because after a power
+ * cut recovery needs the bytes to find their outcome.
+ *
+ * @param chargingAtomic the amount that is being charged, if it is less than the authorized amount
  */
 export const begin = (
   payment: Held,
   attempt: SettlementAttempt,
-  answer: StoredAnswer | null,
+  response: StoredResponse | null,
+  chargingAtomic?: AtomicAmount,
 ): PaymentChange =>
-  move(payment, ['claimed'], 'settling', nobody, 'flushed', {
+  move(payment, ['claimed'], 'settling', NEVER, 'flushed', {
     attempt,
-    ...(answer !== null && { answer }),
+    ...(response !== null && { response }),
+    ...(chargingAtomic !== undefined && { settled: { ...notLanded, chargedAtomic: chargingAtomic } }),
     ...inSession(payment, 'take'),
   })
 
-/**
- * `settling` stays, with other bytes: those of before were never sent, or were mined for nothing, and these are about to be
- * sent. On disk like those of before, and with the answer that was stored with them.
- */
-export const beginAnew = (payment: Held, attempt: SettlementAttempt): PaymentChange =>
-  move(payment, ['settling'], 'settling', nobody, 'flushed', { attempt })
+/** The facts of a transfer that was not seen on chain. */
+const notLanded = { transaction: null, event: null, block: null }
 
 /**
- * `claimed`, `settling`, `pending` → `rejected`: nothing was sent, or ever can be, and the payment is as good as before. Of one whose bytes are stored
- * that has to be on disk: after a power cut they would be sent although the buyer has heard that nothing was charged.
+ * `settling` stays, with other bytes that are about to be sent. The earlier bytes were never sent, or were mined and reverted.
+ * Flushed like the earlier bytes. The response that was stored with those stays.
+ */
+export const beginAgain = (payment: Held, attempt: SettlementAttempt): PaymentChange =>
+  move(payment, ['settling'], 'settling', NEVER, 'flushed', { attempt })
+
+/**
+ * `claimed`, `settling`, `pending` → `rejected`. Nothing was sent or can ever be sent, so the buyer can use the payment again.
+ * Flushed if bytes are stored, because after a power cut recovery would send them although the buyer was told that nothing was
+ * charged.
  */
 export function free(payment: Standing, reason?: string): PaymentChange {
   const why = reason === undefined ? {} : { errorReason: reason }
   return payment.state === 'claimed'
-    ? move(payment, ['claimed'], 'rejected', nobody, 'visible', why)
-    : move(payment, [payment.state], 'rejected', nobody, 'flushed', {
-        ...{ ...why, attempt: null, answer: null },
+    ? move(payment, ['claimed'], 'rejected', NEVER, 'visible', why)
+    : move(payment, [payment.state], 'rejected', NEVER, 'flushed', {
+        ...why,
+        attempt: null,
+        response: null,
         ...inSession(payment, 'release'),
       })
 }
 
-/**
- * `pending` → `rejected`, of one that the books say was {@link neverSent}, and that its settler finds so. Not of one whose bytes somebody
- * has found in a block since it was read: who stood still meanwhile knows nothing of that.
- */
-export const freeUnsent = (payment: Standing): PaymentChange => ({
-  ...free(payment, neverSent),
-  errorWas: neverSent,
-})
-
-/** `settling` → `pending`: sent, and its outcome is the recovery's to find. */
+/** `settling` → `pending`. The transaction was sent, and recovery finds its outcome. */
 export const pend = (payment: Held, reason: string, dueInMs = SOON_MS): PaymentChange =>
   move(payment, ['settling'], 'pending', dueInMs, 'visible', { errorReason: reason })
 
-/** `pending` stays, for a reason that is known now: mined and reverted, and anybody may still send it once more. */
-export const stayPending = (payment: Standing, reason: string, dueInMs = SOON_MS): PaymentChange =>
-  move(payment, ['pending'], 'pending', dueInMs, 'visible', { errorReason: reason })
-
-/** `settling`, `pending`, `reorged` → `failed_final`: it can never land from us. */
+/** `settling`, `pending`, `reorged` → `failed_final`. This gateway can never land the payment. */
 export const giveUp = (payment: Standing, reason: string): PaymentChange =>
   move(payment, [payment.state], 'failed_final', CHECK_MS, 'visible', {
     errorReason: reason,
@@ -125,9 +128,9 @@ export const giveUp = (payment: Standing, reason: string): PaymentChange =>
   })
 
 /**
- * `settling` → `settled`, by the call that settled it: payment, purchase and ledger entries in one commit. On disk at once
- * where the seller works only now, or where a facilitator's word is all there is; otherwise attempt and answer are on disk
- * already, and whoever finds them there books the same purchase.
+ * `settling` → `settled`, by the call that settled the payment. Payment, purchase and ledger entries are in one commit. Flushed if
+ * the gateway calls the seller's API afterwards, or if a facilitator's response is the only trace. In other cases attempt and
+ * response are already on disk, so that another process can record the same purchase from them.
  */
 export function sell(
   payment: Held,
@@ -141,68 +144,39 @@ export function sell(
 }
 
 /**
- * What pays a session has landed: booked, and delivered by the same commit, which confirms the session. On disk at once: a
- * session that was seen confirmed is never open again.
+ * `claimed` → `settled`, for a call that costs nothing. Nothing is sent to the chain. Flushed, because this change is the only trace
+ * that the payment has bought a call.
  */
-function confirm(payment: Held, from: PaymentState, sale: Sale): PaymentChange {
+export const sellForNothing = (
+  payment: Held,
+  sale: Omit<Sale, 'landed'>,
+  response: StoredResponse | null,
+): PaymentChange => ({
+  ...booked(
+    payment,
+    'claimed',
+    'settled',
+    { ...sale, landed: { ...notLanded, chargedAtomic: 0n } },
+    'flushed',
+  ),
+  ...(response !== null && { response }),
+})
+
+/**
+ * The payment of a payment session has landed. One commit records it, delivers it and confirms the session. Flushed, because a
+ * session that was seen confirmed must never be open again.
+ */
+export function confirm(payment: Held, from: PaymentState, sale: Sale): PaymentChange {
   const change = booked(payment, from, 'delivered', sale, 'flushed')
   return {
-    ...{ ...change, ...inSession(payment, 'confirm') },
-    tells: [...change.tells!, { kind: 'payment.confirmed' }],
+    ...change,
+    ...inSession(payment, 'confirm'),
+    events: [...change.events!, { kind: 'payment.confirmed' }],
   }
 }
 
-/**
- * What nobody waited for has landed, or came back after a reorganisation: booked, and then handed out to its buyer when
- * there is an answer, delivered when the buyer has had it, and owed back otherwise. Where the seller was never asked it can
- * be asked when the buyer comes back; after a reorganisation nobody knows.
- *
- * What left the chain is booked by what it was then ({@link leaveChain}), and only if that still holds: it may have come back, been
- * delivered and left anew since it was read.
- *
- * @param isSessionOver the session that it pays has ended otherwise, or somebody else is paying it: then it is owed back
- */
-export function land(payment: Read, sale: Sale, isSessionOver = false): PaymentChange {
-  const { state, errorReason } = payment
-  const change = landed(payment, sale, isSessionOver)
-  return state === 'reorged' && errorReason !== null ? { ...change, errorWas: errorReason } : change
-}
-
-function landed(payment: Read, sale: Sale, isSessionOver: boolean): PaymentChange {
-  const { state, errorReason, hasAnswer } = payment
-  if (payment.sessionId != null) return isSessionOver ? tooLate(payment, sale) : confirm(payment, state, sale)
-  if (state === 'reorged' && errorReason === reorgedAfterDelivery)
-    return booked(payment, state, 'delivered', sale)
-  if (hasAnswer) {
-    const mark = errorReason === notCollected ? { errorReason } : {}
-    return { ...booked(payment, state, 'settled', sale), takenBy: null, ...mark }
-  }
-  return owed(payment, sale, state === 'reorged' ? 'never_delivered' : landedLate)
-}
-
-/**
- * `claimed` → `delivered`: a plain transfer, proved on chain, has paid a session. `claimed` → `refund_due` where the session
- * had ended otherwise and was no invoice. On disk at once: nothing else knows of it.
- */
-export function bookTransfer(payment: Standing, sale: Sale, isSessionOver: boolean): PaymentChange {
-  const { network } = sale.payment
-  const noRefund = { network, transaction: sale.landed.transaction ?? '' }
-  const change = isSessionOver ? tooLate(payment, sale) : confirm(payment, payment.state, sale)
-  return { ...change, durability: 'flushed', noRefund }
-}
-
-/** What lands for a session that has ended without it. What pays fees lowers what is owed, whatever became of its invoice. */
-const tooLate = (payment: Standing, sale: Sale): PaymentChange =>
-  debtorOf(sale.payment.storeId) === undefined
-    ? owed(payment, sale, sessionOver)
-    : booked(payment, payment.state, 'delivered', sale, 'flushed')
-
-function owed(payment: Standing, sale: Sale, reason: string): PaymentChange {
-  const change = booked(payment, payment.state, 'refund_due', sale)
-  return { ...change, errorReason: reason, tells: [...change.tells!, { kind: 'refund.due', detail: reason }] }
-}
-
-function booked(
+/** The fields of a change for a transfer that is on chain, which include its purchase, ledger entries and webhook event. */
+export function booked(
   payment: Held,
   from: PaymentState,
   to: PurchaseStatus,
@@ -215,29 +189,31 @@ function booked(
     settled: sale.landed,
     purchase: to === 'settled' ? purchase : { ...purchase, status: to },
     entries: bookable(entries, purchase.id),
-    tells: [{ kind: 'purchase.confirmed' }],
+    events: [{ kind: 'purchase.confirmed' }],
   })
 }
 
-/** A payment as its call leaves it. */
+/** A payment in the state in which its call has left it. */
 export interface Left extends Standing {
-  readonly hasAnswer: boolean
-  /** False when the settler is known to have sent nothing, whatever is stored. */
+  readonly hasResponse: boolean
+  /** The amount that was charged. 0 for a call that costs nothing, and null before the charge. */
+  readonly chargedAtomic: AtomicAmount | null
+  /** False if the settler has certainly sent nothing, even if an attempt is stored. */
   readonly hasBegun: boolean
 }
 
 /**
- * What becomes of a payment whose call is over: noted as delivered, kept for its buyer to come back for, owed back, freed
- * because it was never sent, or handed to the recovery.
+ * The change for a payment whose call has ended. The payment is delivered, kept until its buyer returns, owed back, freed because
+ * it was never sent, or left to recovery.
  *
- * @param answer to keep for a repeated call, where the link charges first
- * @param reason why the call failed, when it did
- * @returns undefined when nothing is to be written
+ * @param response the response to store for a repeated call, if the link charges first
+ * @param reason why the call failed, if it did
+ * @returns undefined if there is nothing to write
  */
 export function conclude(
   payment: Left,
-  fate: Fate,
-  answer?: StoredAnswer,
+  outcome: DeliveryOutcome,
+  response?: StoredResponse,
   reason?: string,
 ): PaymentChange | undefined {
   switch (payment.state) {
@@ -246,173 +222,76 @@ export function conclude(
     case 'settling':
       return payment.hasBegun ? handOn(payment) : free(payment, reason)
     case 'settled':
-      return concludeCharged(payment, fate, answer)
+      return concludeCharged(payment, outcome, response)
     default:
       return undefined
   }
 }
 
-function concludeCharged(payment: Left, fate: Fate, answer?: StoredAnswer): PaymentChange | undefined {
-  const kept = answer === undefined || payment.hasAnswer ? undefined : { answer }
-  if (fate === 'delivered') return { ...deliver(payment), ...kept }
-  // Who did not get it may come back for it, to whichever process.
-  if (payment.hasAnswer) return keep(payment, fate)
-  if (fate === 'seller_failed') return owe(payment, 'upstream_error')
-  if (kept !== undefined) return { ...keep(payment, fate), ...kept }
-  // The seller was not asked, and can be when the buyer comes back; or it was, and nothing is left to hand out.
-  const wasAsked = fate !== 'not_asked' && fate !== 'not_charged'
+function concludeCharged(
+  payment: Left,
+  outcome: DeliveryOutcome,
+  response?: StoredResponse,
+): PaymentChange | undefined {
+  const kept = response === undefined || payment.hasResponse ? undefined : { response }
+  if (outcome === 'delivered') return { ...deliver(payment), ...kept }
+  // A buyer who did not get the response may repeat the call at any process.
+  if (payment.hasResponse) return keep(payment, outcome)
+  if (payment.chargedAtomic === 0n) return deliver(payment)
+  if (outcome === 'seller_failed') return owe(payment, 'upstream_error')
+  if (kept !== undefined) return { ...keep(payment, outcome), ...kept }
+  // If the seller's API was not called, the gateway can call it when the buyer returns. If it was called, there is no response to
+  // send.
+  const wasAsked = outcome !== 'not_asked' && outcome !== 'not_charged'
   return owe(payment, wasAsked ? 'never_delivered' : landedLate)
 }
 
-/** `settled` stays: charged, with an answer that waits for its buyer. No call works on it. On disk like {@link deliver}. */
-const keep = (payment: Held, fate: Fate): PaymentChange =>
+/**
+ * `settled` stays. The payment is charged, no call works on it, and its response waits for the buyer. Flushed like {@link deliver}.
+ */
+const keep = (payment: Held, outcome: DeliveryOutcome): PaymentChange =>
   move(payment, ['settled'], 'settled', CHECK_MS, 'flushed', {
     takenBy: null,
-    ...(fate === 'not_collected' && { errorReason: notCollected }),
+    ...(outcome === 'not_collected' && { errorReason: notCollected }),
   })
 
 /**
- * `settled` → `delivered`, by its call. On disk: only this process knows that it has answered, and forgets it once this is written. A
- * database that crashed and forgot it as well would have the sale owed back.
+ * `settled` → `delivered`, by the payment's call. Flushed, because only this process has recorded that it has sent the response,
+ * and it forgets that after this write. If a crash of the database lost the change, the sale would be owed back.
  */
 export const deliver = (payment: Held): PaymentChange =>
   move(payment, ['settled'], 'delivered', CHECK_MS, 'flushed', { purchaseStatus: 'delivered' })
 
-/** `settled` → `delivered`, by a repeat that got the stored answer. */
-export const handOut = ({ row, purchaseId }: Pick<Held, 'row' | 'purchaseId'>): PaymentChange => ({
+/** `settled` → `delivered`, by a repeated call that got the stored response. */
+export const markDelivered = ({ row, purchaseId }: Pick<Held, 'row' | 'purchaseId'>): PaymentChange => ({
   ...deliver({ row, purchaseId, lease: null }),
   errorReason: null,
 })
 
 /**
- * `settled` → `delivered` or `refund_due`, of what its buyer has not come for in time: an answer that the buyer had hung up on was there
- * to be collected, and what the gateway failed to send, or has no answer to, is owed back.
+ * `settled` → `delivered` or `refund_due`, for a response that its buyer has not collected in time. If the buyer had disconnected,
+ * the payment counts as delivered, because the response was available. If the gateway failed to send the response, or has none, the
+ * payment is owed back. A payment that charged nothing, or whose response was sent before the charge, counts as delivered.
  */
 export const expire = (payment: Read): PaymentChange =>
-  payment.hasAnswer && payment.errorReason === notCollected
+  payment.chargedAtomic === 0n ||
+  isSentFirst(payment) ||
+  (payment.hasResponse && payment.errorReason === notCollected)
     ? deliver(payment)
     : owe(payment, 'never_delivered')
 
-/**
- * `reorged` stays, of what was answered although its transfer had left the chain meanwhile, as another process has found: when it comes back
- * there is nothing to owe.
- *
- * @param errorWas the reason that it left the chain with, see {@link leaveChain}
- */
-export const deliverReorged = (
-  payment: Held,
-  errorWas: 'reorged' | typeof notCollected = 'reorged',
-): PaymentChange =>
-  // Nobody's lease: whoever found it gone has taken it from its call.
-  move({ ...payment, lease: null }, ['reorged'], 'reorged', SOON_MS, 'visible', {
-    ...{ errorWas, errorReason: reorgedAfterDelivery },
-  })
-
-/** `settled`, `delivered` → `refund_due`. Nobody owes what has left the chain: it is looked up like any other. */
+/** `settled`, `delivered` → `refund_due`. A payment that has left the chain is `reorged` instead, and not owed back. */
 export const owe = (payment: Standing, reason: string): PaymentChange =>
   move(payment, [payment.state], 'refund_due', CHECK_MS, 'visible', {
     errorReason: reason,
     purchaseStatus: 'refund_due',
-    tells: [{ kind: 'refund.due', detail: reason }],
+    events: [{ kind: 'refund.due', detail: reason }],
   })
 
-/** An open row that no call works on: the recovery looks at it at once. */
+/** An open row on which no call works. Recovery processes it at once. */
 export const handOn = (payment: Standing): PaymentChange =>
-  move(payment, [payment.state], payment.state, atOnce, 'visible')
+  move(payment, [payment.state], payment.state, AT_ONCE, 'visible')
 
-/** An open row that its process has lost sight of: nobody's, and at once the recovery's. */
+/** An open row on which no call of its process works any more. It loses its lease, and recovery processes it at once. */
 export const abandon = (payment: Standing): PaymentChange =>
-  move(payment, [payment.state], payment.state, atOnce, 'visible', { takenBy: nobodysLease })
-
-/**
- * Makes an open row the work of another lease. `settling` becomes `pending`, so that the call that began it can no longer
- * say that nothing was sent.
- */
-export const takeUp = (payment: Standing, lease: number): PaymentChange =>
-  payment.state === 'settling'
-    ? move(payment, ['settling'], 'pending', atOnce, 'visible', {
-        errorReason: 'settlement_pending',
-        takenBy: lease,
-      })
-    : move(payment, [payment.state], payment.state, atOnce, 'visible', { takenBy: lease })
-
-/** `settled`, `delivered`, `refund_due` → `reorged`: the transfer left the chain, and the sale the books. */
-export function leaveChain(
-  payment: Standing & Pick<PaymentRecord, 'errorReason'>,
-  purchase: Purchase | undefined,
-): PaymentChange {
-  const errorReason = reasonToLeave(payment)
-  const books =
-    purchase === undefined
-      ? undefined
-      : {
-          purchaseStatus: 'reorged' as const,
-          entries: bookable(entriesOfRefund(purchase), purchase.id),
-        }
-  return move(payment, [payment.state], 'reorged', SOON_MS, 'visible', { errorReason, ...books })
-}
-
-/** What is known of the answer, for when the transfer comes back ({@link land}). */
-function reasonToLeave({ state, errorReason }: Pick<PaymentRecord, 'state' | 'errorReason'>): string {
-  if (state === 'delivered') return reorgedAfterDelivery
-  return state === 'settled' && errorReason === notCollected ? notCollected : 'reorged'
-}
-
-/** Whether the seller can still be asked for what was charged when nobody waited any more. */
-export const mayResume = ({ state, errorReason }: Pick<PaymentRecord, 'state' | 'errorReason'>): boolean =>
-  state === 'refund_due' && errorReason === landedLate
-
-/**
- * `refund_due` → `settled`, of a payment that {@link mayResume}: its buyer is back, and the seller is asked after all. Once: another
- * process may have asked it since this one looked, in vain, and then the payment is `refund_due` again.
- */
-export const resume = (payment: Held, lease: number): PaymentChange =>
-  move(payment, ['refund_due'], 'settled', CHECK_MS, 'flushed', {
-    errorWas: landedLate,
-    errorReason: null,
-    takenBy: lease,
-    purchaseStatus: 'settled',
-  })
-
-/** `settled`, `delivered`, `refund_due` → `refunded`, with the transfer back that was proved. */
-export const payBack = (
-  { row, purchaseId }: Held,
-  purchase: Purchase,
-  refund: TransferBackFound,
-): PaymentChange =>
-  move({ row, purchaseId, lease: null }, refundableStates, 'refunded', CHECK_MS, 'flushed', {
-    purchaseStatus: 'refunded',
-    refund,
-    entries: bookable(entriesOfRefund(purchase), purchase.id),
-    tells: [{ kind: 'refund.recorded' }],
-  })
-
-/**
- * `refunded` stays, of a transfer that is not where it was booked: it holds no event there any more, which may be another
- * payment's by now. Where it went to is nobody's question: it has been paid back.
- */
-export const loosen = (
-  { row, purchaseId, transaction, block, chargedAtomic, amountAtomic }: PaymentRecord,
-  purchase: Purchase | undefined,
-): PaymentChange =>
-  move({ row, purchaseId, lease: null }, ['refunded'], 'refunded', nobody, 'visible', {
-    settled: { transaction, event: null, block, chargedAtomic: chargedAtomic ?? amountAtomic },
-    ...(purchase && { purchase: { ...purchase, status: 'refunded' } }),
-  })
-
-/**
- * `refunded` stays, of a refund that left the chain: the seller is told once. The sale is looked up on: the reorganisation that
- * took its refund may take it as well.
- */
-export const loseRefund = ({ row, purchaseId }: Held): PaymentChange =>
-  move({ row, purchaseId, lease: null }, ['refunded'], 'refunded', CHECK_MS, 'visible', {
-    errorReason: refundLeftChain,
-    tells: [{ kind: 'refund.due', detail: refundLeftChain }],
-  })
-
-/** `refunded` stays, of a refund that is back after its seller was told that it had left: it stands, as it was recorded. */
-export const regainRefund = ({ row, purchaseId }: Held): PaymentChange =>
-  move({ row, purchaseId, lease: null }, ['refunded'], 'refunded', CHECK_MS, 'visible', {
-    errorReason: null,
-    tells: [{ kind: 'refund.recorded' }],
-  })
+  move(payment, [payment.state], payment.state, AT_ONCE, 'visible', { takenBy: NO_LEASE })

@@ -1,40 +1,51 @@
 import t from 'tap'
-import { createMemory } from '../../adapters/memory/store/memory.ts'
-import { openMemory } from '../../adapters/memory/store/openMemory.ts'
 import { testClock } from '../../test/contracts/samples.ts'
+import { openTestStore } from '../../test/helpers/store/testStore.ts'
 import { builtInAssets } from '../domain/asset.ts'
 import { SESSION_LIFETIME_MS } from '../domain/session.ts'
 import type { FoundTransfer, TransferVerdict } from '../ports/chains/transferProofs.ts'
 import { silentLog } from '../ports/log.ts'
-import { createTransfers } from './bookTransfer.ts'
 import { createRecovery } from './recovery.ts'
+import { createTransfers } from './transfers.ts'
 import { createTransferWatch } from './transferWatch.ts'
 
 const network = 'eip155:84532'
 const asset = builtInAssets.find((one) => one.network === network)!
 const payTo = '0x00000000000000000000000000000000000000a1'
 const paid: FoundTransfer = {
-  ...{ key: 'a'.repeat(64), nonce: '0x1', transaction: `0x${'1'.repeat(64)}`, event: 'transfer:0' },
-  ...{ from: '0x00000000000000000000000000000000000000b1', amountAtomic: 1_000_000n, block: 7, atMs: 0 },
+  key: 'a'.repeat(64),
+  nonce: '0x1',
+  transaction: `0x${'1'.repeat(64)}`,
+  event: 'transfer:0',
+  from: '0x00000000000000000000000000000000000000b1',
+  amountAtomic: 1_000_000n,
+  block: 7,
+  atMs: 0,
 }
 const unknown = { status: 'pending', transaction: paid.transaction, isKnown: false } as const
 const gone: TransferVerdict = { ...unknown, seenUpTo: 8 }
 const there: TransferVerdict = { status: 'found', transfers: [paid] }
 
-/** A session that a transfer has confirmed, and a recovery that asks a chain that says what the test wants. */
+/** A payment session that a transfer has confirmed, and a recovery that queries a chain controlled by the test. */
 async function confirmed() {
   const [clock, storeClock] = [testClock(), testClock()]
-  const store = openMemory({ memory: createMemory(storeClock), clock })
+  const store = openTestStore({ clock, storeClock })
   const chain = { verdict: there }
   const lease = { current: (await store.leases.take('process:1', 60_000))! }
   const common = {
-    ...{ books: store.books, sessions: store.sessions, notes: { tokenHash: () => 'hash' } },
-    ...{ lease, clock, log: silentLog },
+    ledger: store.ledger,
+    sessions: store.sessions,
+    notes: { tokenHash: () => 'hash' },
+    lease,
+    clock,
+    log: silentLog,
   }
   const transfers = createTransfers({ ...common, chains: { assets: builtInAssets } })
   const watch = createTransferWatch({ prove: async () => chain.verdict }, clock)
   const recovery = createRecovery({
-    ...{ ...common, leases: store.leases, purchases: store.purchases },
+    ...common,
+    leases: store.leases,
+    purchases: store.purchases,
     refundProofs: { prove: async () => ({ status: 'not_configured' }) },
     payments: { isUnderWay: () => false, withhold: () => () => {} },
     chains: {
@@ -44,34 +55,42 @@ async function confirmed() {
     },
   })
   const session = await store.sessions.create({
-    ...{ id: '00000000-0000-4000-8000-000000000001', storeId: 'store-1', linkId: null, secretHash: 'h' },
-    ...{
-      payout: null,
-      asks: null,
-      price: '1',
-      title: 'A chair',
-      description: '',
-      successUrl: null,
-      cancelUrl: null,
-    },
-    ...{ allowedOrigin: null, clientReferenceId: null, metadata: {}, idempotency: null },
-    ...{ createdAtMs: clock.nowMs, expiresAtMs: clock.nowMs + SESSION_LIFETIME_MS },
+    id: '00000000-0000-4000-8000-000000000001',
+    storeId: 'store-1',
+    linkId: null,
+    secretHash: 'h',
+    payout: { base: null, solana: null },
+    asks: null,
+    price: '1',
+    title: 'A chair',
+    description: '',
+    successUrl: null,
+    cancelUrl: null,
+    allowedOrigin: null,
+    clientReferenceId: null,
+    metadata: {},
+    idempotency: null,
+    createdAtMs: clock.nowMs,
+    expiresAtMs: clock.nowMs + SESSION_LIFETIME_MS,
   })
   const booked = await transfers.book(session, { ...paid, network, asset: asset.address, payTo })
   if (booked.status !== 'confirmed') throw new Error(booked.status)
   return {
-    ...{ store, chain, transfers, session },
-    /** Time passes, and the recovery looks at what is due. */
-    async look(ms: number) {
+    store,
+    chain,
+    transfers,
+    session,
+    /** Time passes, and recovery checks what is due. */
+    async readTransfer(ms: number) {
       clock.nowMs += ms
       storeClock.nowMs += ms
       await recovery.round()
     },
     stands: async () => ({
-      payment: (await store.books.find(paid.key))!.state,
+      payment: (await store.ledger.find(paid.key))!.state,
       purchase: (await store.purchases.find(booked.purchaseId))!.status,
       session: (await store.sessions.find(session.id))!.state,
-      ledger: await store.purchases.ledgerCheck(),
+      summary: await store.purchases.ledgerCheck(),
     }),
   }
 }
@@ -79,38 +98,40 @@ async function confirmed() {
 const sound = { broken: { length: 0 }, unbalanced: { length: 0 } }
 
 t.test('a transfer that stays on chain stays booked', async (t) => {
-  const { look, stands, store } = await confirmed()
-  await look(31_000)
-  await look(300_000)
-  t.match(await stands(), { payment: 'delivered', purchase: 'delivered', ledger: sound })
-  t.strictSame(await store.books.due({ states: ['delivered'], limit: 5 }), [], 'and is let be')
+  const { readTransfer, stands, store } = await confirmed()
+  await readTransfer(31_000)
+  await readTransfer(300_000)
+  t.match(await stands(), { payment: 'delivered', purchase: 'delivered', summary: sound })
+  t.strictSame(await store.ledger.due({ states: ['delivered'], limit: 5 }), [], 'and is let be')
 })
 
 t.test('one that leaves the chain is taken out of the books, and booked anew when it is back', async (t) => {
-  const { look, stands, chain } = await confirmed()
+  const { readTransfer, stands, chain } = await confirmed()
   chain.verdict = gone
-  await look(31_000)
+  await readTransfer(31_000)
   t.match(await stands(), { payment: 'delivered' }, 'one look is not enough')
-  await look(6_000)
-  t.match(await stands(), { payment: 'reorged', purchase: 'reorged', ledger: { purchases: 0, ...sound } })
+  await readTransfer(6_000)
+  t.match(await stands(), { payment: 'reorged', purchase: 'reorged', summary: { purchases: 0, ...sound } })
   chain.verdict = there
-  await look(3_000)
+  await readTransfer(3_000)
   t.match(await stands(), {
-    ...{ payment: 'delivered', purchase: 'delivered', session: 'confirmed' },
-    ledger: { purchases: 1, ...sound },
+    payment: 'delivered',
+    purchase: 'delivered',
+    session: 'confirmed',
+    summary: { purchases: 1, ...sound },
   })
 })
 
 t.test('one that does not come back is given up after a day; a failed one is gone as well', async (t) => {
-  const { look, stands, chain } = await confirmed()
+  const { readTransfer, stands, chain } = await confirmed()
   chain.verdict = { status: 'mismatch', what: 'failed' }
-  await look(31_000)
-  await look(6_000)
+  await readTransfer(31_000)
+  await readTransfer(6_000)
   t.match(await stands(), { payment: 'reorged' })
-  await look(60_000)
+  await readTransfer(60_000)
   t.match(await stands(), { payment: 'reorged' })
-  await look(25 * 60 * 60 * 1000)
-  t.match(await stands(), { payment: 'failed_final', purchase: 'reorged', ledger: sound })
+  await readTransfer(25 * 60 * 60 * 1000)
+  t.match(await stands(), { payment: 'failed_final', purchase: 'reorged', summary: sound })
 })
 
 t.test('a chain that does not answer, or is behind, takes nothing out of the books', async (t) => {
@@ -122,9 +143,9 @@ t.test('a chain that does not answer, or is behind, takes nothing out of the boo
     unknown,
   ]
   for (const verdict of silent) {
-    const { look, stands, chain } = await confirmed()
+    const { readTransfer, stands, chain } = await confirmed()
     chain.verdict = verdict
-    for (let i = 0; i < 5; i++) await look(31_000)
+    for (let i = 0; i < 5; i++) await readTransfer(31_000)
     t.match(await stands(), { payment: 'delivered', purchase: 'delivered' }, verdict.status)
   }
 })

@@ -3,16 +3,19 @@ import type { OnChain, SettleOutcome, Settler } from '../ports/chains/settler.ts
 import type { TransferProofs, TransferVerdict } from '../ports/chains/transferProofs.ts'
 import type { Clock } from '../ports/clock.ts'
 
-/** A transfer that left the chain and has not come back for so long does not any more: its nonce is used, or its block hash old. */
+/**
+ * How long a transfer that left the chain may take to come back, in ms. After that it cannot come back, because its nonce is used
+ * or its block hash is too old.
+ */
 const GIVEN_UP_MS = 24 * 60 * 60 * 1000
 
-/** What the recovery asks about payments: of a settler, or of {@link createTransferWatch}. */
-export type Looks = Pick<Settler, 'recover' | 'booked' | 'stillOnChain' | 'paymentsOf'>
+/** The queries that recovery makes about payments, to a settler or to {@link createTransferWatch}. */
+export type SettlerQueries = Pick<Settler, 'recover' | 'booked' | 'stillOnChain' | 'paymentsOf'>
 
-/** Looks plain transfers up after they were booked, for reorganisations: nobody settles them. Never rejects. */
-export function createTransferWatch(proofs: Pick<TransferProofs, 'prove'>, clock: Clock): Looks {
-  /** @returns the verdict, and the booked transfer where it is there as it was */
-  async function look(record: PaymentRecord) {
+/** Checks recorded plain transfers for reorganizations, because settlers have no record of them. Never rejects. */
+export function createTransferWatch(proofs: Pick<TransferProofs, 'prove'>, clock: Clock): SettlerQueries {
+  /** @returns the verdict, and the recorded transfer if it is still at the same place on chain */
+  async function readTransfer(record: PaymentRecord) {
     const { network, asset, payTo, amountAtomic, transaction, key } = record
     const wanted = { network, asset, payTo, amountAtomic, notBeforeMs: 0 }
     const verdict: TransferVerdict =
@@ -22,13 +25,13 @@ export function createTransferWatch(proofs: Pick<TransferProofs, 'prove'>, clock
   }
 
   async function onChain(record: PaymentRecord): Promise<OnChain> {
-    const { verdict, found } = await look(record)
+    const { verdict, found } = await readTransfer(record)
     if (found !== undefined) return 'yes'
     return verdict.status === 'found' || isGone(verdict, record) ? 'no' : 'unknown'
   }
 
   async function outcomeOf(record: PaymentRecord): Promise<SettleOutcome> {
-    const { verdict, found } = await look(record)
+    const { verdict, found } = await readTransfer(record)
     const transaction = record.transaction ?? ''
     if (found !== undefined) {
       const { event, block, amountAtomic: chargedAtomic } = found
@@ -47,14 +50,14 @@ export function createTransferWatch(proofs: Pick<TransferProofs, 'prove'>, clock
   }
 }
 
-/** A node that is not past the block where it was seen can say nothing about its absence. */
+/** Whether a transfer has left the chain. A node cannot prove that before it is past the block in which the transfer was seen. */
 function isGone(verdict: TransferVerdict, { block }: PaymentRecord): boolean {
   if (verdict.status === 'mismatch') return true
   if (verdict.status !== 'pending' || verdict.isKnown) return false
   return verdict.seenUpTo !== undefined && verdict.seenUpTo > (block ?? 0)
 }
 
-/** One after the other: there are few, and nobody waits. */
+/** Checks one payment after the other, because there are few, and no request waits. */
 async function each<T>(records: readonly PaymentRecord[], of: (record: PaymentRecord) => Promise<T>) {
   const found: T[] = []
   for (const record of records) found.push(await of(record))

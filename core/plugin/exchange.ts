@@ -1,151 +1,203 @@
 import type { Duplex } from 'node:stream'
+import type { ChannelCall } from '../channels/channelCall.ts'
 import type { ServedLink } from '../domain/link.ts'
-import { readBody } from '../http/readBody.ts'
+import type { AtomicAmount } from '../domain/money.ts'
+import type { NetworkId } from '../domain/network.ts'
+import { readBody } from '../http/body.ts'
+import type { Reply } from '../http/replies.ts'
+import type { FreshOffer } from '../offers/refusedPayment.ts'
+import type { ReceiptSigning } from '../payments/chargeReceipt.ts'
 import type { PaidCall, PresentedPayment } from '../payments/payments.ts'
-import type { Door, Upgrade } from './door.ts'
-import type { Reply } from './reply.ts'
+import type { PurchaseNote } from '../payments/purchase.ts'
+import type { UseMeter } from '../pricing/useMeter.ts'
+import type { Transport, Upgrade } from './transport.ts'
 
-export type { PaidCall, PresentedPayment } from '../payments/payments.ts'
-
-/** What the seller answered, whole and in memory; or the connection, after an upgrade. */
-export interface SellerAnswer {
+/** The seller's complete response, in memory. After an upgrade to a WebSocket, it contains the seller's connection instead. */
+export interface SellerResponse {
   readonly status: number
-  /** Flat and already filtered: what may reach the buyer. */
+  /** Names and values in turn. Every header in this list may reach the buyer, because the list is already filtered. */
   readonly headers: readonly string[]
-  /** Lower case, without parameters; empty when the seller named none. */
+  /** Media type in lower case, without parameters. Empty if the seller stated none. */
   readonly mediaType: string
   readonly body: Uint8Array
-  /** The seller's side of an upgraded connection, its handshake done; null for ordinary answers. */
+  /** The seller's side of an upgraded connection after its handshake. Null for other responses. */
   readonly tunnel: Duplex | null
+}
+
+/** A caller that has proved by a signature that it owns a wallet (x402 extension `sign-in-with-x`). */
+export interface SignedIn {
+  readonly wallet: string
+  readonly network: NetworkId
+  /** The earlier purchase of the link that gives access. Null if the link is for all signed-in wallets. */
+  readonly purchase: PurchaseNote | null
 }
 
 export interface Settlement {
   readonly transaction: string
-  /** Flat: the receipt headers of the answer (`PAYMENT-RESPONSE`). */
+  /** Receipt headers (`PAYMENT-RESPONSE`) of a response that reports a failure after the charge, names and values in turn. */
   readonly headers: readonly string[]
+  /**
+   * Receipt headers of the seller's response with this status. If the gateway signs receipts, they contain the signed receipt, unless
+   * the seller has failed (400 and above).
+   */
+  headersFor(status: number): readonly string[]
 }
 
-/** What is added to a paid answer. Known before the answer when the link settles first, so that a stream can be wrapped. */
-export interface PurchaseNote {
-  readonly id: string
-  readonly reviewToken: string
-  /** `{"data":` and `,"_svc":{…}}` as bytes; null when the link answers raw. */
-  readonly wrap: { readonly prefix: Uint8Array; readonly suffix: Uint8Array } | null
-  /** Flat: `X-Purchase-Id` and `X-Review-Token`. */
-  readonly headers: readonly string[]
-}
-
-/** How the seller's API behaved, for the health monitor. Null while it was not asked. */
+/** How the seller's API behaved, for the health monitor. Null until the gateway calls the API. */
 export type UpstreamOutcome = 'answered' | 'failed' | 'timeout' | 'buyer-left'
 
 /**
- * How a call ended. `402`: it was told the price. `repeated`: its payment had bought it before. `pending`: the settlement was not known
- * in time. `refused`, `failed`: 4xx, 5xx. `free`: it was answered without a price. `left`: the caller had gone.
+ * How a call ended.
+ *
+ * - `402`: the caller got the price.
+ * - `paid`: this call charged the payment and recorded the sale.
+ * - `repeated`: the payment had already bought this call.
+ * - `pending`: the outcome of the settlement was not known in time.
+ * - `refused`: a 4xx response.
+ * - `failed`: a 5xx response.
+ * - `free`: the caller got a response without paying.
+ * - `left`: the caller disconnected before the response.
  */
 export type CallOutcome = '402' | 'paid' | 'repeated' | 'pending' | 'refused' | 'failed' | 'free' | 'left'
 
-/**
- * One call on its way through a link's program. All fields are set here, so that every exchange has one shape.
- */
+/** One call in a link's pipeline. Every field is set here, so that V8 gives all exchanges the same object shape. */
 export class Exchange {
-  /** Where the call came in and its answer goes out. */
-  readonly door: Door
-  /** Such as `GET`. */
+  /** The transport that received the call and sends its response. */
+  readonly transport: Transport
+  /** HTTP method, such as `GET`. */
   readonly method: string
   /**
-   * Null for a moment, and no field of {@link ExchangeInit}: where V8 has seen only links, it looks into each whether it is one, and of
-   * very many links none is in a cache.
+   * The link that is called. It is null at first, and not a field of {@link ExchangeInit}. If V8 had seen only links in the field,
+   * it would check each link's shape, which is slow if there are very many links (bench/scale.ts, `scale_free_vs_ten`).
    */
   readonly link: ServedLink = null as never
-  /** What stands behind `/api/link/<seller>/<slug>`: empty, or `/rest`; canonical, never decoded. */
+  /**
+   * The path after `/api/link/<seller>/<slug>`, which is empty or `/rest`. It has the only spelling that the gateway accepts, and
+   * is never decoded.
+   */
   readonly subPath: string
-  /** With the leading `?`, or empty. */
+  /** The query string with its leading `?`. Empty if the request has none. */
   readonly query: string
   readonly clientIp: string
   readonly startedAtMs: number
-  /** The door's: null for ordinary calls. */
+  /** The caller's WebSocket request. Null for ordinary calls. */
   readonly upgrade: Upgrade | null
-  /** Raw `PAYMENT-SIGNATURE` or `X-PAYMENT`, found while the head was checked. */
+  /** Raw value of `PAYMENT-SIGNATURE` or `X-PAYMENT`. */
   readonly paymentHeader: string | null
-  /** x402 version that the caller speaks: by its payment header, `X402-Version` or `?x402Version=1`. */
+  /** x402 version of the caller, from its payment header, `X402-Version` or `?x402Version=1`. */
   readonly x402Version: 1 | 2
   readonly hasBody: boolean
 
-  /** The request body, once a plugin had to read it whole, or where it came so; the forwarder then sends this. */
+  /**
+   * The request body, if a plugin has read it or if it arrived before the call started. The gateway then forwards this buffer.
+   * Otherwise null.
+   */
   body: Buffer | null
   payment: PresentedPayment | null = null
-  /** This call's right to use the payment: won once. */
+  /**
+   * How this call can be paid, for the response to a refused payment. Null if all calls of the link have the same offer
+   * (`RouteHooks.offer`).
+   */
+  offer: FreshOffer | null = null
+  /** Signs the receipt of this call. Null if the gateway signs no receipts, and until the payment was read. */
+  receiptSigning: ReceiptSigning | null = null
+  /** This call's right to use the payment. Only one call can get this right. */
   claim: PaidCall | null = null
-  answer: SellerAnswer | null = null
+  /** The payment by a channel, from which the call is charged. Such a call has neither `payment` nor `claim`. */
+  channelCall: ChannelCall | null = null
+  response: SellerResponse | null = null
+  /**
+   * The values of the header `Settlement-Overrides` of the seller's response, by which a seller states what the call has cost. Null
+   * if the response has no such header. The buyer never gets this header.
+   */
+  settlementOverrides: readonly string[] | null = null
+  /**
+   * Counts what the call uses, if the buyer gets the response before the charge. A hook sets it before the forward phase. Null for
+   * every other call.
+   */
+  meter: UseMeter | null = null
+  /**
+   * The amount to charge in atomic units, if the call is sold by `upto`. A hook sets it before the settle phase. It is at most the
+   * authorized amount, and 0 charges nothing. Null charges the authorized amount.
+   */
+  chargeAtomic: AtomicAmount | null = null
   settlement: Settlement | null = null
   purchase: PurchaseNote | null = null
+  /** The wallet with which the caller has signed in. Null for other callers. */
+  signedIn: SignedIn | null = null
   upstreamStatus = 0
   upstreamOutcome: UpstreamOutcome | null = null
-  /** From the request to the seller to the end of its answer, in milliseconds; -1 where the seller was not asked. */
+  /** Time from the request to the seller until the end of its response, in ms. -1 if the gateway did not call the seller's API. */
   sellerMs = -1
-  /** What settling the payment took, in milliseconds; -1 where this call settled none. */
+  /** Duration of the payment's settlement, in ms. -1 if this call settled no payment. */
   settleMs = -1
-  /** The kernel's, to find by it what plugins have for its link; null while none runs. */
-  program: object | null = null
-  /** Slots of plugins' own, by their places; null until one of them is written. Read and written through `env.slot(name)`. */
+  /** The link's pipeline, which only the kernel uses to find the plugins' hooks. Null while no pipeline runs. */
+  pipeline: object | null = null
+  /**
+   * Values of the plugins' own slots, by slot index. Null until a plugin writes a slot. Plugins use `env.slot(name)` instead of
+   * this field.
+   */
   own: unknown[] | null = null
-  /** While the body comes: for {@link readBody}. No private field, because tests look at calls through a proxy. */
+  /** The pending result of {@link readBody}. It is not a private field, because tests view calls through a proxy. */
   reading: Promise<Buffer> | null = null
-  /** Flat headers that plugins add to whatever is answered; null while nobody did. */
+  /** Headers that plugins add to any response, names and values in turn. Null while there are none. */
   extraHeaders: string[] | null = null
-  /** What was answered in the end; set before the deliver and log hooks run. */
+  /** The status of the final response. It is set before the deliver and log hooks run. */
   status = 0
-  /** How it ended; set before the deliver and log hooks run. */
+  /** How the call ended. It is set before the deliver and log hooks run. */
   outcome: CallOutcome = 'left'
-  /** True when the buyer had gone before the answer could be sent, or before all of it was. */
+  /** True if the buyer disconnected before the gateway had sent the whole response. */
   isUnsent = false
-  /** The call has been answered, or ended because a hook took too long: whatever wakes up late has nothing to do any more. */
+  /**
+   * True once the call has its response, or was ended because a hook took too long. A hook that resumes after that must do nothing.
+   */
   isOver = false
-  /** The place in the program of the hook that answers later; -1 while none did. */
+  /** Index in the pipeline of the hook that returned a promise. -1 until a hook returns one. */
   waitsAt = -1
-  /** The error code of the answer, for logs and metrics; null on success. */
+  /** The error code of the response, for logs and metrics. Null on success. */
   errorCode: string | null = null
-  /** The reply that was sent, when it was whole: what a joined repeat of the call gets. */
+  /** The complete reply that was sent, for a concurrent repeat of the call. Null if the reply was streamed. */
   reply: Reply | null = null
 
   constructor(link: ServedLink, init: ExchangeInit) {
     this.link = link
-    this.door = init.door
-    this.method = init.door.method
+    this.transport = init.transport
+    this.method = init.transport.method
     this.subPath = init.subPath
     this.query = init.query
     this.clientIp = init.clientIp
     this.startedAtMs = init.startedAtMs
-    this.upgrade = init.door.upgrade
+    this.upgrade = init.transport.upgrade
     this.paymentHeader = init.paymentHeader
     this.x402Version = init.x402Version
     this.hasBody = init.hasBody
     this.body = init.body ?? null
   }
 
-  /** By which this call is found again: in `X-Request-Id` of its answer, in the log, and at the seller. */
+  /** The call's id. It is in the `X-Request-Id` header of the response, in the log, and in the request to the seller. */
   get requestId(): string {
-    return this.door.requestId
+    return this.transport.requestId
   }
 
-  /** A header of the request. @param name however it is written (RFC 9110, section 5.1) */
+  /** A header of the request. @param name in any case (RFC 9110, section 5.1) */
   header(name: string): string | undefined {
-    return this.door.header(name)
+    return this.transport.header(name)
   }
 
   /**
-   * The request's body, whole; it is `body` from then on. It is read once, whoever asks for it and how often.
+   * Reads the whole request body and sets `body`. The body is read once, even if several plugins request it.
    *
-   * @returns null when it is over `maxBytes` or does not state its length; it can still be streamed unless somebody read it
-   * @throws {TollgateError} `bad_request` when the caller breaks off, or sends less than stated
+   * @returns null if the body is larger than `maxBytes` or its length is not stated. The body can still be streamed then, unless a
+   *   plugin has already read it
+   * @throws {TollgateError} `bad_request` if the caller disconnects, or sends fewer bytes than stated
    */
   readBody(maxBytes: number): Promise<Buffer> | null {
     if (this.body !== null) return this.body.length > maxBytes ? null : Promise.resolve(this.body)
     if (this.reading !== null) return Number(this.header('content-length')) > maxBytes ? null : this.reading
-    const reading = readBody(this.door, maxBytes)
+    const reading = readBody(this.transport, maxBytes)
     if (reading === null) return null
     this.reading = reading.then((body) => (this.body = body))
-    // Whoever asked may wait for something else first; a caller who breaks off meanwhile must not end the process.
+    // A plugin may await another promise first. If the caller disconnects meanwhile, this handler prevents an unhandled rejection.
     this.reading.catch(() => undefined)
     return this.reading
   }
@@ -157,7 +209,7 @@ export class Exchange {
 }
 
 export interface ExchangeInit {
-  door: Door
+  transport: Transport
   subPath: string
   query: string
   clientIp: string
@@ -165,6 +217,6 @@ export interface ExchangeInit {
   paymentHeader: string | null
   x402Version: 1 | 2
   hasBody: boolean
-  /** Where it came whole. */
+  /** The request body, if it arrived before the call started. */
   body?: Buffer
 }

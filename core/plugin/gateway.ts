@@ -1,17 +1,17 @@
 import type { ServedLink } from '../domain/link.ts'
-import type { FreshOffer } from '../x402/refusedPayment.ts'
+import type { Reply } from '../http/replies.ts'
+import type { FreshOffer } from '../offers/refusedPayment.ts'
 import type { Exchange } from './exchange.ts'
 import type { Infer, OptionsSchema } from './options.ts'
 import type { GatewayPorts, PortName } from './ports.ts'
-import type { Reply } from './reply.ts'
 import type { OwnSlots, SlotSource, SlotUse } from './slots.ts'
 
+export { handled, jsonReply, type Reply } from '../http/replies.ts'
 export type { Exchange } from './exchange.ts'
-export { handled, jsonReply, type Reply } from './reply.ts'
 
 /**
- * The phases of a call. `verify` stands between claim and forward, so that a repeated payment dies at the claim before
- * it costs a question to the chain. A link that settles first runs settle and record before forward.
+ * The phases of a call. `verify` runs after `claim`, so that a repeated payment stops at its claim and causes no request to the
+ * chain. `verify` runs before `forward`. If the link charges first, `settle` and `record` run before `forward`.
  */
 export const gatewayPhases = [
   'guard',
@@ -26,64 +26,74 @@ export const gatewayPhases = [
 export type GatewayPhase = (typeof gatewayPhases)[number]
 
 /**
- * What runs once for every call of a program, after the answer was handed over or could not be: for a stream at its end,
- * for a tunnel once it stands. `deliver` is where a plugin decides what becomes of a payment whose call is over; `log`
- * comes behind it and decides nothing. Neither delays the answer.
+ * Hooks that run once for every call, after the response was sent or could not be sent. For a stream they run at its end, for a
+ * WebSocket tunnel once it is open. A `deliver` hook decides the outcome of a payment whose call has ended. A `log` hook runs after
+ * `deliver` and decides nothing. Neither phase delays the response.
  */
-export const postAnswerPhases = ['deliver', 'log'] as const
-export type PostAnswerPhase = (typeof postAnswerPhases)[number]
+export const afterResponsePhases = ['deliver', 'log'] as const
+export type AfterResponsePhase = (typeof afterResponsePhases)[number]
 
 /**
- * One plugin's part in one phase. Answers `undefined` (go on), a reply (stop), or a promise of either. It may throw a
- * `TollgateError`, which becomes the answer; anything else that is thrown becomes a plain 500 with an id.
+ * One plugin's hook in one phase. It returns `undefined` to continue, a reply to end the pipeline, or a promise of either. If it
+ * throws a `TollgateError`, that error becomes the response. Any other error becomes a plain 500 response with the request id.
  */
 export type Hook = (x: Exchange) => Reply | undefined | void | Promise<Reply | undefined | void>
 
-/** A hook of the phases after the answer. What it throws is logged and stops nothing; nothing waits for a promise. */
-export type PostAnswerHook = (x: Exchange) => void
+/** A hook that runs after the response. The gateway logs its errors and does not await its promises. */
+export type AfterResponseHook = (x: Exchange) => void
 
 /**
- * What a plugin has for one link version. Its functions are called as methods of it, so that a class can hold what it knows of a
- * link; where it knows nothing of its own, one object serves all links.
+ * A plugin's hooks for one link version. The gateway calls them as methods, so an instance of a class can have the state of a link.
+ * If a plugin has no such state, one object serves all links.
  */
 export type RouteHooks = { readonly [P in GatewayPhase]?: Hook } & {
-  readonly [P in PostAnswerPhase]?: PostAnswerHook
+  readonly [P in AfterResponsePhase]?: AfterResponseHook
 } & {
-  /** No hook: how the link can be paid now. A refused payment, whichever plugin refuses it, is answered with this offer. */
+  /**
+   * The offer with which the link can be paid now. It is not a hook. If any plugin refuses a payment, the response contains this
+   * offer.
+   */
   readonly offer?: FreshOffer
   /**
-   * Called once, when this version of the link is dropped: it changed, or the generation ended. Calls that entered
-   * before may still run; whatever is given back here has to allow for them.
+   * Called once when the gateway drops this version of the link, because the link changed or the configuration was replaced. Calls
+   * that have already started may still run, so `dispose` must not release what these calls use.
    */
   readonly dispose?: () => void
 }
 
-/** Facts of a link version that decide, once, which hooks it gets. */
+/** Facts of a link version, from which `route` decides the hooks of the link. */
 export interface RouteInfo {
   readonly link: ServedLink
   readonly isPaid: boolean
-  /** When the buyer is charged. */
+  /** Whether the buyer is charged after or before the gateway calls the seller's API. */
   readonly settle: 'after' | 'before'
 }
 
 export interface PluginInstance {
-  /** Called once per link version. Undefined: this plugin has nothing to do for the link and is not in its program. */
+  /**
+   * Called once per link version. Returns the plugin's hooks for the link. If it returns undefined, the plugin is not in the link's
+   * pipeline.
+   */
   route(info: RouteInfo): RouteHooks | undefined
-  /** Called when the generation goes live: timers, background work. */
+  /** Called when this configuration starts to serve calls. Starts timers and background work. */
   start?(): void
   /**
-   * Called when another generation has gone live in this one's place, or the gateway stops: background work ends here.
-   * Calls under way go on, for hours maybe; {@link close} follows the last of them.
+   * Called when a new configuration has replaced this one, or when the gateway stops. Ends background work. Running calls continue,
+   * possibly for hours. The gateway calls {@link close} after the last of them.
    */
   stop?(): void
-  /** Called when the generation's last call is done; works even after a failed start. */
+  /** Called when the last call of this configuration has ended, even if `start` failed. */
   close?(): void | Promise<void>
 }
 
 export interface PluginEnv<N extends PortName, O extends OwnSlots = OwnSlots> {
-  /** Only the ports named in `needs`. */
+  /** The ports that `needs` names, and no others. */
   readonly ports: Pick<GatewayPorts, N>
-  /** One of the plugin's own slots, or another's that it reads. @throws for a name that is in none of its declarations */
+  /**
+   * Returns one of the plugin's own slots, or a slot of another plugin that this plugin declared to read.
+   *
+   * @throws for a name that the plugin has not declared
+   */
   readonly slot: SlotSource<O>
 }
 
@@ -93,30 +103,33 @@ export interface GatewayPlugin<
   O extends OwnSlots = OwnSlots,
 > {
   readonly name: string
-  /** Version of this contract. */
+  /** Version of this plugin contract. */
   readonly api: 1
   readonly options: S
   readonly needs: readonly N[]
-  /** What its hooks read and write, by phase: checked in every program that they stand in. */
-  readonly slots?: { readonly [P in GatewayPhase | PostAnswerPhase]?: SlotUse }
-  /** Slots of its own, by `<plugin>/<name>`, with what they hold when a call begins. */
+  /**
+   * The slots that the plugin's hooks read and write, by phase. The gateway checks these declarations in every pipeline with these
+   * hooks.
+   */
+  readonly slots?: { readonly [P in GatewayPhase | AfterResponsePhase]?: SlotUse }
+  /** The plugin's own slots, named `<plugin>/<name>`, with their initial values in each call. */
   readonly ownSlots?: O
   setup(options: Infer<S>, env: PluginEnv<N, O>): PluginInstance | Promise<PluginInstance>
 }
 
-/** Any plugin, its own types erased: what the loader and the compiler handle. */
+/** Any plugin without its own types, for the loader and the compiler. */
 export interface AnyGatewayPlugin {
   readonly name: string
   readonly api: 1
   readonly options: OptionsSchema
   readonly needs: readonly PortName[]
-  readonly slots?: { readonly [P in GatewayPhase | PostAnswerPhase]?: SlotUse }
+  readonly slots?: { readonly [P in GatewayPhase | AfterResponsePhase]?: SlotUse }
   readonly ownSlots?: OwnSlots
   setup(options: never, env: never): PluginInstance | Promise<PluginInstance>
 }
 
 /**
- * Declares a gateway plugin; adds types and nothing else.
+ * Declares a gateway plugin. It only adds types.
  *
  * @example
  * export default gatewayPlugin({

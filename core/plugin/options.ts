@@ -1,13 +1,13 @@
 import type { NetworkId } from '../domain/network.ts'
 
-/** What every option carries, so that an editor, the docs and an error message can explain it to a stranger. */
+/** Fields that every option has, for the editor, the docs and error messages. */
 interface Described {
-  /** What the option does, with its unit, in a sentence that somebody who never saw the code can act on. */
+  /** What the option does, with its unit. A reader who does not know the code must be able to act on it. */
   readonly description: string
   readonly title?: string
   readonly examples?: readonly unknown[]
   readonly deprecated?: true
-  /** True for a secret: it is masked wherever the configuration is shown. Standard JSON Schema annotation. */
+  /** True for a secret, which is masked wherever the configuration is shown. This is a standard JSON Schema annotation. */
   readonly writeOnly?: true
 }
 
@@ -20,7 +20,7 @@ export interface StringOption extends Described {
   readonly format?: OptionFormat
 }
 
-/** Formats that the loader checks; `path` is also resolved against the folder of the configuration file. */
+/** Formats that the loader checks. The loader also resolves a `path` against the folder of the configuration file. */
 export type OptionFormat = 'url' | 'path' | 'cidr' | 'ip-port' | 'caip2' | 'decimal'
 
 export interface NumberOption extends Described {
@@ -54,11 +54,11 @@ export interface ArrayOption extends Described {
 }
 
 export interface ObjectOption extends Described, ObjectShape {
-  /** `{}` makes the section always present, with the defaults of its members. */
+  /** With `{}` the section is always present, with the defaults of its members. */
   readonly default?: object
 }
 
-/** An object with free keys and values of one kind (or, with `true`, of any), such as a table of headers. */
+/** An object with free keys, such as a table of headers. Its values are all of one kind, or of any kind if the schema is `true`. */
 export interface MapOption extends Described {
   readonly type: 'object'
   readonly additionalProperties: Option | true
@@ -79,15 +79,15 @@ export type Option =
 
 interface ObjectShape {
   readonly type: 'object'
-  /** Unknown keys are always refused: a misspelt option that is silently ignored is the worst kind. */
+  /** Always false, so that an unknown key is refused and a misspelled option is not silently ignored. */
   readonly additionalProperties: false
   readonly properties: { readonly [name: string]: Option }
   readonly required?: readonly string[]
 }
 
 /**
- * The options of a plugin: a subset of JSON Schema (draft-07) that is at once the type ({@link Infer}), the check, the
- * defaults, the editor's help and the table in the docs.
+ * The options of a plugin, as a subset of JSON Schema (draft-07). The schema defines the type ({@link Infer}), the check, the
+ * defaults, the editor's help and the reference in the docs.
  *
  * @example
  * const options = {
@@ -104,11 +104,13 @@ interface ObjectShape {
 export interface OptionsSchema extends ObjectShape {
   readonly title?: string
   readonly description?: string
+  /** Example configurations. The reference shows the first one, and lists the options of that example first. */
+  readonly examples?: readonly unknown[]
 }
 
 /**
- * The type of the options that passed the check of schema `S`. A property is optional in the type only when it is
- * neither in `required` nor has a default.
+ * The type of options that have passed the check of schema `S`. A property is optional in the type if it has no default and is not
+ * in `required`.
  */
 export type Infer<S> = S extends true
   ? unknown
@@ -132,7 +134,7 @@ export type Infer<S> = S extends true
 
 type KeyOf<S> = S extends { readonly propertyNames: { readonly format: 'caip2' } } ? NetworkId : string
 
-/** The names of the properties that are there after the check: required ones, and those with a default. */
+/** The names of the properties that exist after the check, because they are required or have a default. */
 type Present<S, P> =
   | (S extends { readonly required: readonly (infer Name)[] } ? Name : never)
   | { [K in keyof P]: P[K] extends { readonly default: unknown } ? K : never }[keyof P]

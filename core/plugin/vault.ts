@@ -4,13 +4,18 @@ import type { Log } from '../ports/log.ts'
 import type { Infer, OptionsSchema } from './options.ts'
 
 /**
- * The phases of a request to the vault. Who asks, and may they; what does it do, and do the rules allow it; does the
- * owner have to be asked; do it; write it down. `audit` runs whatever became of the request, before its answer leaves.
+ * The phases of a request to the vault, in order.
+ *
+ * - `identify`: finds out which agent sent the request, and whether it is admitted.
+ * - `authorize`: finds out what the request does, and whether the rules allow it.
+ * - `approve`: asks for the owner's approval, if it is needed.
+ * - `perform`: performs the action.
+ * - `audit`: writes the log entry. It runs on every outcome, before the response is sent.
  */
 export const vaultPhases = ['identify', 'authorize', 'approve', 'perform', 'audit'] as const
 export type VaultPhase = (typeof vaultPhases)[number]
 
-/** What can be asked of the vault, by the names of its capabilities document. */
+/** The operations of the vault, by their names in the capabilities document. */
 export const vaultOperations = [
   'get_address',
   'vault_read',
@@ -25,14 +30,14 @@ export const vaultOperations = [
 ] as const
 export type VaultOperation = (typeof vaultOperations)[number]
 
-/** Who asks. Names come from the owner who registered the agent, never from the request. */
+/** The sender of the request. An agent's name comes from the owner who registered the agent, never from the request. */
 export interface VaultCaller {
   readonly kind: 'agent' | 'owner'
   readonly id: string
   readonly name: string
 }
 
-/** What the request does when it is granted, as far as the vault could tell from the bytes. Frozen. */
+/** What the request would do if it is granted, as far as the vault could decode its bytes. The object is frozen. */
 export interface RequestView {
   readonly kind: 'transaction' | 'typed-data' | 'message' | 'payment'
   readonly chain: string
@@ -40,63 +45,66 @@ export interface RequestView {
   readonly from: string
   readonly effects: readonly Readonly<{ kind: string }>[]
   readonly warnings: readonly string[]
-  /** True when any part was not understood: no rule may approve it. */
+  /** True if the vault could not decode some part. No rule may approve such a request. */
   readonly isOpaque: boolean
-  /** One sentence an effect, safe to show anywhere. */
+  /** One sentence for each effect, which every channel can show safely. */
   readonly plainWords: readonly string[]
 }
 
-/** What a phase leaves for later ones; the order check knows who reads and who writes which. */
-export type VaultSlot = 'caller' | 'request' | 'verdict' | 'approval' | 'answer'
+/** A value that a phase passes to later phases. The order check uses the declared readers and writers of each slot. */
+export type VaultSlot = 'caller' | 'request' | 'verdict' | 'approval' | 'response'
 
-/** What the vault makes of a request so far. A plugin can only make it stricter. */
+/** The vault's verdict on a request so far. A plugin can only make the verdict stricter. */
 export interface VerdictView {
-  /** `ask`: the owner will be asked, unless something refuses it before. */
+  /** `ask`: the vault asks for the owner's approval, unless a later plugin or rule refuses the request. */
   readonly decision: 'allow' | 'ask'
-  /** Why the owner is asked. */
+  /** Why the owner's approval is needed. */
   readonly reasons: readonly string[]
 }
 
-/** One request as plugins see it: plain data, frozen all the way down. Whole numbers beyond JSON's are texts. */
+/** One request as plugins see it. It is plain data and deeply frozen. Integers that JSON cannot represent exactly are strings. */
 export interface VaultExchange {
   readonly operation: VaultOperation
   readonly requestId: string
   readonly caller: VaultCaller
-  /** The way it came. */
+  /** The transport of the request. */
   readonly via: 'direct' | 'socket' | 'relay' | 'mcp'
-  /** The request's fields, without the value of a write. Text in it is an agent's: never markup, never a command. */
+  /**
+   * The request's fields, without the value of a write. The agent wrote their texts, so never treat a text as markup or as a
+   * command.
+   */
   readonly input: Readonly<Record<string, unknown>>
   readonly startedAtMs: number
-  /** The exact scope that is asked for, such as `wallet.solana`. */
+  /** The exact scope that the agent requests, such as `wallet.solana`. */
   readonly scope: string | null
-  /** Null where nothing is signed, and before the request was read. */
+  /** The decoded request. Null if nothing is to be signed, or before the vault has decoded the request. */
   readonly request: RequestView | null
   readonly verdict: VerdictView
-  /** What failed, in the phase `audit`; null before, and when nothing did. */
+  /** The failure of the request, for the phase `audit`. Null in other phases and on success. */
   readonly failure: { readonly code: string; readonly message: string } | null
 }
 
 /**
- * What a plugin says about a request. There is no way to allow what something else refuses.
+ * A plugin's decision on a request. A plugin cannot allow a request that another plugin or a rule refuses.
  *
- * - `allow`, or nothing: it has nothing against it; the request goes on as it was.
- * - `ask`: the owner is asked, whatever the rules say. In the phases identify and authorize.
- * - `deny`: the request ends with 403 `APPROVAL_DENIED`; the code (`A-Z`, `0-9`, `_`) and the message reach the agent.
+ * - `allow`, or nothing: the plugin has no objection, and the request continues unchanged.
+ * - `ask`: the vault asks for the owner's approval even if no rule requires it. It is valid in the phases identify and authorize.
+ * - `deny`: the request ends with 403 `APPROVAL_DENIED`. The agent gets the code (`A-Z`, `0-9`, `_`) and the message.
  */
 export type VaultDecision =
   | { readonly decision: 'allow' }
   | { readonly decision: 'ask'; readonly reason: string }
   | { readonly decision: 'deny'; readonly code: string; readonly message: string }
 
-/** An answer that ends a request. The host writes it as JSON, or hands it to whoever asked in the same process. */
-export interface VaultAnswer {
+/** A response that ends a request. The vault writes it as JSON, or passes it to a caller in the same process. */
+export interface VaultResponse {
   readonly status: number
   readonly body: Readonly<Record<string, unknown>>
 }
 
 /**
- * One plugin's part in one phase: what it says about the request, now or later. What it throws, and what is no decision,
- * refuses the request; so does being late. In the phase audit nobody waits for it, and its answer counts for nothing.
+ * One plugin's hook in one phase. It returns its decision or a promise of one. The vault refuses the request if the hook fails,
+ * times out or returns an invalid decision. In the phase `audit`, the vault does not wait for the hook and ignores its decision.
  */
 export type VaultHook = (
   x: VaultExchange,
@@ -104,8 +112,8 @@ export type VaultHook = (
 
 export type VaultHooks = { readonly [P in VaultPhase]?: VaultHook }
 
-/** What a question is about. An allowance is never a payment; `transaction` is what is none of the others. */
-export const questionKinds = [
+/** The subject of an approval. An allowance is not a payment. `transaction` is a transaction of no other kind. */
+export const approvalKinds = [
   'transfer',
   'allowance',
   'payment',
@@ -118,129 +126,148 @@ export const questionKinds = [
   'delete',
   'call',
 ] as const
-export type QuestionKind = (typeof questionKinds)[number]
+export type ApprovalKind = (typeof approvalKinds)[number]
 
-/** Something that is signed, sent or stored, for showing it whole. */
-export interface QuestionPart {
+/** One part of what is signed, sent or stored. Channels show it in full. */
+export interface ApprovalPart {
   readonly title: string
-  /** Whose text it is; to be shown beside it. `vault`: it is stored in the vault. */
+  /** The author of the text, which channels show beside it. `vault` means that the text is stored in the vault. */
   readonly by: 'agent' | 'seller' | 'vault'
-  /** True for the raw form of what the question says in words: it may be folded, and stand last. */
+  /**
+   * True if the part is the raw form of what the approval already says in words. A channel may collapse a raw part and show it
+   * last.
+   */
   readonly isRaw: boolean
-  /** Safe to show as text: what has no look is written as `\\u202e`; line breaks stay. */
+  /** The part as text that is safe to show. Invisible characters are escaped, such as `\\u202e`. Line breaks stay. */
   readonly text: string
   readonly format: 'text' | 'json' | 'hex'
-  /** Of the exact original. */
+  /** Size of the exact original, in bytes. */
   readonly bytes: number
-  /** Of the exact original, hex. */
+  /** SHA-256 of the exact original, in hex. */
   readonly sha256: string
-  /** False where `text` is not all of it: too long, a stored value that stays in the vault, or decided long ago. */
+  /**
+   * False if `text` is incomplete, because the original is too long, is a stored value that never leaves the vault, or was decided
+   * long ago.
+   */
   readonly isWhole: boolean
 }
 
-/** A question to the owner, as an approval channel shows it. Everything in it is plain text. */
-export interface ApprovalQuestion {
+/** An approval as an approval channel shows it. All its texts are plain text. */
+export interface ApprovalRequest {
   readonly id: string
-  readonly kind: QuestionKind
-  /** All that is signed, sent or stored, in the order it is to be read. A channel gets no stored values. */
-  readonly parts: readonly QuestionPart[]
-  /** The word that the owner has to type beside the hash to approve; null where a click is enough. */
+  readonly kind: ApprovalKind
+  /** Everything that is signed, sent or stored, in reading order, except stored values. */
+  readonly parts: readonly ApprovalPart[]
+  /** The word that the owner must type beside the hash to approve. Null if a click is enough. */
   readonly secondWord: string | null
   readonly agent: string
   readonly operation: VaultOperation
-  readonly state: QuestionState
+  readonly state: ApprovalRequestState
   readonly scope: string | null
   readonly chain: string | null
-  /** Exact decimal text. */
+  /** The amount as exact decimal text. */
   readonly amount: string | null
   readonly currency: string | null
   readonly recipient: string | null
-  /** The account that signs, and pays; null where nothing is signed. */
+  /** The account that signs and pays. Null if nothing is to be signed. */
   readonly from: string | null
-  /** The transaction's nonce in decimal digits; null where it has none. */
+  /** The transaction's nonce in decimal digits. Null if it has none. */
   readonly nonce: string | null
-  /** When this agent asked for the same last, and what became of that; null when it never did. */
+  /** This agent's previous request for the same thing, with its outcome. Null if there was none. */
   readonly askedBefore: AskedBefore | null
-  /** True where the log knows of nothing that was signed for this recipient; null where that is not known. */
+  /** True if the audit log has no earlier signature for this recipient. Null if the vault cannot tell. */
   readonly isFirstTime: boolean | null
-  /** What would happen, one sentence each: the vault's own words, without texts of agents or sellers. */
+  /**
+   * What would happen, in one sentence for each effect. The vault wrote these sentences, and they contain no text of agents or
+   * sellers.
+   */
   readonly plainWords: readonly string[]
   readonly warnings: readonly string[]
-  /** Why the owner is asked. */
+  /** Why the owner's approval is needed. */
   readonly reasons: readonly string[]
-  /** True when any part of it was not understood. */
+  /** True if the vault could not decode some part. */
   readonly isOpaque: boolean
-  /** Why the agent wants it, in its own words; null when it does not say. */
+  /** The purpose in the agent's own words. Null if the agent stated none. */
   readonly purpose: string | null
-  /** Binds an answer to what was shown: hex, to be handed back unchanged. */
+  /** Binds a decision to the content that was shown. It is in hex, and the channel passes it back unchanged. */
   readonly decisionHash: string
   readonly expiresAtMs: number
-  /** Who answered: `owner`, or what an approval channel said; null while nobody did. */
+  /** Who decided, which is `owner` or the name that an approval channel gave. Null while undecided. */
   readonly decidedBy: string | null
 }
 
-/** An earlier question of the same agent for the same thing. */
+/** An earlier request of the same agent for the same thing. */
 export interface AskedBefore {
   readonly atMs: number
-  readonly state: QuestionState
+  readonly state: ApprovalRequestState
 }
 
-/** `pending` can be answered; `approved` was, and waits for its agent; the others are its ends. */
-export type QuestionState = 'pending' | 'approved' | 'consumed' | 'denied' | 'expired' | 'canceled' | 'failed'
+/** The owner can decide a `pending` approval. An `approved` one waits until its agent uses it. The other states are final. */
+export type ApprovalRequestState =
+  | 'pending'
+  | 'approved'
+  | 'consumed'
+  | 'denied'
+  | 'expired'
+  | 'canceled'
+  | 'failed'
 
-/** How an approval channel hears of questions and hands the owner's answers back. */
-export interface ApprovalDesk {
-  /** Questions that are open now; none while the vault is locked. */
-  open(): readonly ApprovalQuestion[]
-  /** Any question that the vault still has; none while it is locked. */
-  get(id: string): ApprovalQuestion | undefined
-  /** Called with each new question and each change of one. Returns how to stop listening. */
-  watch(listener: (question: ApprovalQuestion) => void): () => void
+/** The means by which an approval channel receives approvals and returns the owner's decisions. */
+export interface ApprovalQueue {
+  /** Approvals that are open now. Empty while the vault is locked. */
+  open(): readonly ApprovalRequest[]
+  /** An approval that the vault still has. Undefined while the vault is locked. */
+  get(id: string): ApprovalRequest | undefined
+  /** Calls the listener with each new approval and each change of an approval. Returns a function that stops this. */
+  watch(listener: (approval: ApprovalRequest) => void): () => void
   /**
-   * @param by who answered, for the log
-   * @param secondWord what the owner typed, where the question wants it; without it the code is `VALIDATION_ERROR`
-   * @throws an error with code `APPROVAL_RESOLVED` when it is no longer open, or the hash is another; `APPROVAL_EXPIRED`,
-   *         `NOT_FOUND`, `VAULT_LOCKED`
+   * @param by name of the person or channel that decided, for the log
+   * @param secondWord the word that the owner typed, if the approval requires it. If it is missing, the code is `VALIDATION_ERROR`
+   * @throws an error with code `APPROVAL_RESOLVED` if the approval is no longer open or the hash does not match. Other codes are
+   *   `APPROVAL_EXPIRED`, `NOT_FOUND` and `VAULT_LOCKED`
    */
   approve(id: string, decisionHash: string, by: string, secondWord?: string): Promise<void>
-  /** @throws as `approve` does */
+  /** @throws the same errors as `approve` */
   deny(id: string, by: string): Promise<void>
   /**
-   * Says that this channel can't ask now, and why; null when it can again. The owner finds it among the warnings of the status.
+   * Reports why this channel cannot deliver approvals now, or null when it can again. The vault's status shows the problem as a
+   * warning to the owner.
    */
   trouble(problem: string | null): void
-  /** Locked, nothing is open and nothing can be answered. */
+  /** Whether the vault is locked. While it is, no approval is open and none can be decided. */
   isLocked(): boolean
-  /** Called with true after each lock, with false after each unlock. Returns how to stop listening. */
+  /** Calls the listener with true after each lock, and with false after each unlock. Returns a function that stops this. */
   watchLock(listener: (isLocked: boolean) => void): () => void
 }
 
-/** A plugin's own memory in the vault's encrypted records: one value, which outlives the process. */
+/** A plugin's own storage in the vault's encrypted records. It contains one value, which survives restarts. */
 export interface PluginStore {
-  /** What was written last, or undefined. @throws an error with code `VAULT_LOCKED` */
+  /** @returns the value that was written last, or undefined. @throws an error with code `VAULT_LOCKED` */
   read(): unknown
-  /** On disk when fulfilled. Plain JSON of at most 64 KiB. @throws an error with code `VAULT_LOCKED` */
+  /**
+   * Writes plain JSON of at most 64 KiB. The value is on disk when the promise resolves. @throws an error with code `VAULT_LOCKED`
+   */
   write(value: unknown): Promise<void>
 }
 
 /**
- * Everything that a vault plugin may ask for in `needs`. There is no port to keys, values or the signing process. `approvals`
- * is given to built-in plugins, and to those that the owner's configuration names with `mayAnswer: true`.
+ * The ports that a vault plugin may name in `needs`. No port gives access to keys, stored values or the signing process. Built-in
+ * plugins may use `approvals`. Other plugins may use it only if the owner's configuration sets `mayAnswer: true` for them.
  */
 export interface VaultPorts {
   clock: Clock
   log: Log
-  /** The way out: public addresses, and the ranges that the owner's configuration allows plugins. */
+  /** Network access to public addresses, and to the ranges that the owner's configuration allows for plugins. */
   egress: Pick<Egress, 'request'>
-  approvals: ApprovalDesk
+  approvals: ApprovalQueue
   store: PluginStore
 }
 export type VaultPortName = keyof VaultPorts
 
 export interface VaultPluginInstance {
-  /** Called once per operation. Undefined: nothing to do for it, and not in its program. */
+  /** Called once per operation. Returns undefined if the plugin has no hooks for that operation. */
   route(operation: VaultOperation): VaultHooks | undefined
-  /** Called when the vault begins to serve. */
+  /** Called when the vault starts to serve. */
   start?(): void
   close?(): void | Promise<void>
 }
@@ -250,7 +277,7 @@ export interface VaultPlugin<
   N extends VaultPortName = VaultPortName,
 > {
   readonly name: string
-  /** Version of this contract. */
+  /** Version of this plugin contract. */
   readonly api: 1
   readonly options: S
   readonly needs: readonly N[]
@@ -266,7 +293,7 @@ export interface VaultPlugin<
   ): VaultPluginInstance | Promise<VaultPluginInstance>
 }
 
-/** Any vault plugin, its own types erased. */
+/** Any vault plugin without its own types. */
 export interface AnyVaultPlugin {
   readonly name: string
   readonly api: 1
@@ -277,7 +304,7 @@ export interface AnyVaultPlugin {
 }
 
 /**
- * Declares a plugin of the vault; adds types and nothing else.
+ * Declares a vault plugin. It only adds types.
  *
  * @example
  * export default vaultPlugin({
@@ -288,7 +315,7 @@ export interface AnyVaultPlugin {
  *   setup: (_options, { ports: { clock } }) => ({
  *     route: () => ({
  *       authorize() {
- *         if (new Date(clock.now()).getUTCHours() < 7) return { decision: 'ask', reason: 'Asked for at night.' }
+ *         if (new Date(clock.now()).getUTCHours() < 7) return { decision: 'ask', reason: 'Requested at night.' }
  *       },
  *     }),
  *   }),
@@ -299,3 +326,12 @@ export function vaultPlugin<const S extends OptionsSchema, const N extends Vault
 ): VaultPlugin<S, N> {
   return plugin
 }
+
+/**
+ * The first 64 bits of a decision hash in groups of four characters. Every channel shows them, so that the owner can compare two
+ * screens. A decision is bound to the whole hash.
+ *
+ * @example shortHash('3f2a91bc04de77aa…') // '3f2a 91bc 04de 77aa'
+ */
+export const shortHash = (decisionHash: string): string =>
+  decisionHash.slice(0, 16).replace(/(.{4})(?=.)/g, '$1 ')

@@ -1,34 +1,34 @@
 /**
- * What became of the calls of links in one process since it started: each is counted once, when it has been answered. Numbers
- * that only grow; whoever wants a rate reads them twice.
+ * How the calls of one process's links have ended since the process started. Each call is counted once, when its response has
+ * ended. The numbers only grow, so that the difference of two reads gives a rate.
  */
 export interface CallCounts {
-  /** Of a paid link, without a payment: answered by the price (402). */
+  /** Calls of a paid link without a payment, which got the price (402). */
   readonly asked: number
-  /** Charged and booked by this call. */
+  /** Calls that charged a payment and recorded the sale. */
   readonly paid: number
-  /** Of `paid`, those whose answer went out whole. The buyer of another one hears it by repeating the call. */
+  /** Calls in `paid` whose whole response was sent. A buyer who did not get the whole response gets it by repeating the call. */
   readonly answered: number
-  /** A payment that had bought its call before; given the kept answer again. */
+  /** Calls whose payment had already bought the same call, so that they got the stored response. */
   readonly repeated: number
-  /** Its settlement was not known in time. */
+  /** Calls that ended before the outcome of their settlement was known. */
   readonly pending: number
-  /** 4xx, a payment that was not taken included: nothing was charged. */
+  /** Calls that got a 4xx response, including refused payments, and were not charged. */
   readonly refused: number
-  /** 5xx: nothing was charged. */
+  /** Calls that got a 5xx response and were not charged. */
   readonly failed: number
-  /** Answered without a price. */
+  /** Free calls that got a response. */
   readonly free: number
-  /** The caller had gone before there was an answer. */
+  /** Calls whose caller disconnected before there was a response. */
   readonly left: number
 }
 
-/** One process of an installation, and its calls. */
+/** One process of an installation, and the counts of its calls. */
 export interface ProcessCalls {
-  /** `worker-3`; another one after it was started anew, so that its numbers begin anew as well. */
+  /** Name of the process, such as `worker-3`. A restarted process gets another name, because its counts start again. */
   readonly process: string
-  /** Undefined where it did not say in time. */
+  /** Undefined if the process did not report its counts in time. */
   readonly calls:
-    | (CallCounts & { /** Of which a hook has yet to answer. */ readonly underWay: number })
+    | (CallCounts & { /** Calls whose pipeline waits for a hook. */ readonly underWay: number })
     | undefined
 }

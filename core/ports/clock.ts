@@ -1,10 +1,13 @@
-/** Time, so that tests and the simulator can turn it. */
+/** The current time. Tests and the simulator replace it. */
 export interface Clock {
-  /** Milliseconds, since 1970 where nothing else is said. */
+  /** The time in ms, since 1970 unless stated otherwise. */
   now(): number
 }
 
 export const systemClock: Clock = { now: () => Date.now() }
 
-/** Milliseconds since the machine started: the same in all its processes, and nobody sets it. Counts from 0 after a reboot. */
+/**
+ * Milliseconds since the machine started. All processes of the machine get the same time, and setting the clock does not change it.
+ * A reboot resets it to 0.
+ */
 export const machineClock: Clock = { now: () => Math.floor(Number(process.hrtime.bigint()) / 1e6) }

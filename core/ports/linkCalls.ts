@@ -1,39 +1,45 @@
-/** A call of a link that comes by another way than HTTP, already whole. */
+/** A call of a link over a transport other than HTTP. Its whole body has arrived. */
 export interface LinkCall {
-  /** In capitals. */
+  /** HTTP method in capitals. */
   readonly method: string
-  /** Of the request that asks for this call: what the gateway has at it says the same one. */
+  /** Id of the request that causes this call. The gateway uses it in the call's log lines and headers. */
   readonly requestId: string
-  /** As in a request line: `/api/link/<seller>/<slug>[/rest][?query]`; read as strictly as one. */
+  /**
+   * The target as in a request line, `/api/link/<seller>/<slug>[/rest][?query]`. The gateway parses it as strictly as a request
+   * line.
+   */
   readonly target: string
-  /** Flat: names and values in turn, such as they may stand in a head. Length and coding of the body are not among them. */
+  /** Names and values in turn, valid as HTTP headers. Headers for the body's length and encoding are not included. */
   readonly headers: readonly string[]
   readonly body: Buffer | null
-  /** What would stand in `PAYMENT-SIGNATURE` (version 2) or `X-PAYMENT` (version 1). */
+  /** The value of `PAYMENT-SIGNATURE` (version 2) or `X-PAYMENT` (version 1). */
   readonly payment: { readonly header: string; readonly x402Version: 1 | 2 } | null
-  /** Whose limits the call draws from. */
+  /** Address of the client for rate limits. */
   readonly clientIp: string
-  /** Aborted when nobody waits for the answer any more; the call then ends as that of a caller who hangs up. */
+  /** Ends the call as if its caller had disconnected. Abort it when the response is no longer needed. */
   readonly signal: AbortSignal
-  /** A longer answer is cut there, and counts as one that its caller did not get: a repeat with the same payment gets it. */
-  readonly maxAnswerBytes: number
+  /**
+   * Maximum size of the response, in bytes. A longer response is truncated and counts as not received, so that the caller can get
+   * it by repeating the call with the same payment.
+   */
+  readonly maxResponseBytes: number
 }
 
-/** What a call was answered. */
-export interface LinkAnswer {
+/** The response of a call. */
+export interface LinkResponse {
   readonly status: number
-  /** Flat. */
+  /** Names and values in turn. */
   readonly headers: readonly string[]
   readonly body: Buffer
-  /** False when `body` is only the beginning of the answer. */
+  /** False if `body` is only the beginning of the response. */
   readonly isWhole: boolean
 }
 
-/** Calls links through their own programs, as the public listener does. */
+/** Calls links through the same pipelines as the public listener. */
 export interface LinkCalls {
   /**
-   * @returns undefined when the call was broken off: nobody waited any more, or the seller did not finish
+   * @returns undefined if the call was aborted, or the seller did not finish
    * @throws {TollgateError} `bad_request` for a target or a head that can be read in two ways
    */
-  call(request: LinkCall): Promise<LinkAnswer | undefined>
+  call(request: LinkCall): Promise<LinkResponse | undefined>
 }

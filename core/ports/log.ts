@@ -1,4 +1,4 @@
-/** Structured log; pino has this shape. Never pass a key, a signature, a body or a seller's header. */
+/** Structured log with the interface of pino. Never log a key, a signature, a body or a seller's header. */
 export interface Log {
   debug(fields: object, message: string): void
   info(fields: object, message: string): void

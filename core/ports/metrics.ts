@@ -1,23 +1,29 @@
-/** What the metrics plugin offers to the listener that serves `/metrics`. */
+/** The source of the text that the gateway serves at `/metrics`. The metrics plugin registers it. */
 export interface MetricsSource {
   readonly contentType: string
   text(): Promise<string>
 }
 
-/** What a metric is. Its labels are few, and their values are few as well: no ids, no addresses, no text of callers. */
+/** Defines a metric. Use few labels with few values each. Never use an id, an address or a text of callers as a value. */
 export interface MetricDefinition {
-  /** Lower case, with a unit: `my_plugin_lookups_total`, `my_plugin_lookup_seconds`. Names that begin with `tollgate_` are the service's. */
+  /**
+   * Name in lower case with a unit, such as `my_plugin_lookups_total` or `my_plugin_lookup_seconds`. The prefix `tollgate_` is
+   * reserved for the gateway.
+   */
   readonly name: string
-  /** One sentence for operators. */
+  /** One sentence that explains the metric to operators. */
   readonly help: string
   readonly labels?: readonly string[]
 }
 
-/** Values by the names of {@link MetricDefinition.labels}; one that is missing is empty, others are left out. */
+/**
+ * Label values by the names in {@link MetricDefinition.labels}. A missing label is empty, and an unknown
+ * label is ignored.
+ */
 export type MetricLabels = Readonly<Record<string, string>>
 
 export interface Counter {
-  /** @param by 1 by default; not below 0 */
+  /** @param by increment, at least 0. 1 if absent */
   inc(labels?: MetricLabels, by?: number): void
 }
 
@@ -30,20 +36,21 @@ export interface Histogram {
 }
 
 /**
- * The metrics of this process. They are exported where the plugin `metrics` is configured, and cost their counting otherwise.
+ * The metrics of this process. They are exported only if the plugin `metrics` is configured.
  *
- * A metric that is defined again in the same way is the same metric, so that a reload keeps its counts. Another definition of the same name
- * throws. A metric has at most {@link MAX_SERIES} combinations of label values: what comes beyond is counted with the value `other`.
+ * A metric that is defined again in the same way is the same metric, so that a reload keeps its counts. A different definition with
+ * the same name throws. A metric has at most {@link MAX_SERIES} combinations of label values, and further combinations count for
+ * the value `other`.
  */
 export interface Metrics {
   counter(definition: MetricDefinition): Counter
   gauge(definition: MetricDefinition): Gauge
-  /** @param definition `buckets`: upper bounds, ascending, in the unit of the name */
+  /** @param definition `buckets` are the upper bounds, ascending, in the unit of the name */
   histogram(definition: MetricDefinition & { readonly buckets: readonly number[] }): Histogram
-  /** The last registered source is the one that is served, with the metrics that were defined here behind it. */
+  /** Registers a source. The gateway serves the source that was registered last, followed by the metrics that were defined here. */
   register(source: MetricsSource): void
   readonly source: MetricsSource | undefined
 }
 
-/** Combinations of label values of one metric. */
+/** Maximum combinations of label values of one metric. Further combinations count for the value `other`. */
 export const MAX_SERIES = 1_000

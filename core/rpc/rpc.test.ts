@@ -1,11 +1,11 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import t, { type Test } from 'tap'
-import { askByFetch } from './askByFetch.ts'
-import { createRpc } from './rpc.ts'
-import { RpcRefused, RpcUnreachable } from './rpcError.ts'
-import { servedChain } from './servedChain.ts'
+import type { Test } from 'tap'
+import t from 'tap'
+import { RpcRefused, RpcUnreachable } from './post.ts'
+import { requestByFetch } from './requestByFetch.ts'
+import { createRpc, servedChain } from './rpc.ts'
 
 interface Call {
   id: number
@@ -13,7 +13,7 @@ interface Call {
 }
 type Say = (call: Call) => unknown
 
-/** A node that answers `{result}` or `{error}` as the test says; `raw` answers the whole request. */
+/** A node that responds with `{result}` or `{error}` as the test says; `raw` handles the whole request. */
 async function startNode(t: Test, say: Say, raw?: (body: unknown, response: ServerResponse) => boolean) {
   const seen: string[] = []
   const server = createServer(async (request: IncomingMessage, response) => {
@@ -22,8 +22,8 @@ async function startNode(t: Test, say: Say, raw?: (body: unknown, response: Serv
     const body = JSON.parse(text) as Call | Call[]
     seen.push(...[body].flat().map(({ method }) => method))
     if (raw?.(body, response)) return
-    const answer = (call: Call) => ({ jsonrpc: '2.0', id: call.id, ...(say(call) as object) })
-    response.end(JSON.stringify(Array.isArray(body) ? body.map(answer).toReversed() : answer(body)))
+    const respond = (call: Call) => ({ jsonrpc: '2.0', id: call.id, ...(say(call) as object) })
+    response.end(JSON.stringify(Array.isArray(body) ? body.map(respond).toReversed() : respond(body)))
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -36,15 +36,16 @@ async function startNode(t: Test, say: Say, raw?: (body: unknown, response: Serv
 
 const honest: Say = ({ method }) => ({ result: method === 'eth_chainId' ? '0x1' : `${method} result` })
 const chain = servedChain('eip155:1')
-const ask = askByFetch(fetch)
-const client = (...urls: string[]) => createRpc({ urls, chain, isChainAskedAlong: true, ask, timeoutMs: 500 })
+const sendRequest = requestByFetch(fetch)
+const client = (...urls: string[]) =>
+  createRpc({ urls, chain, isChainIdBatched: true, sendRequest, timeoutMs: 500 })
 
 t.test('answers come back in the order of the calls, however the node orders them', async (t) => {
   const node = await startNode(t, honest)
   const rpc = client(node.url)
-  const answers = await rpc.batch(['a', 'b', 'c'].map((method) => ({ method, params: [] })))
+  const responses = await rpc.batch(['a', 'b', 'c'].map((method) => ({ method, params: [] })))
   t.same(
-    answers,
+    responses,
     ['a result', 'b result', 'c result'].map((result) => ({ ok: true, result })),
   )
   t.same(node.seen, ['eth_chainId', 'a', 'b', 'c'], 'the chain is asked along with the first calls')
@@ -173,9 +174,9 @@ t.test('a node without batches is asked a few calls at a time', async (t) => {
   t.teardown(() => void server.close().closeAllConnections())
   const rpc = client(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
   const methods = Array.from({ length: 120 }, (_, n) => `m${n}`)
-  const answers = await rpc.batch(methods.map((method) => ({ method, params: [] })))
+  const responses = await rpc.batch(methods.map((method) => ({ method, params: [] })))
   t.same(
-    answers.map((answer) => answer.ok && answer.result),
+    responses.map((response) => response.ok && response.result),
     methods,
     'in order',
   )
@@ -187,7 +188,7 @@ t.test('an answer may be kept back for a time that was measured, which is no who
   t.equal(await client(node.url).callWithin(123.4567, 'held'), 'held result')
 })
 
-for (const [what, answers] of Object.entries({
+for (const [what, responses] of Object.entries({
   'an empty list': [],
   'one error for all of them': [{ id: null, error: { code: -32600, message: 'batch too large' } }],
   'the first only': [{ id: 2, error: { code: -32600, message: 'batch too large' } }],
@@ -196,7 +197,9 @@ for (const [what, answers] of Object.entries({
     const node = await startNode(t, honest, (body, response) => {
       if (!Array.isArray(body)) return false
       response.end(
-        JSON.stringify(answers.map((answer) => ({ ...answer, ...(answer.id && { id: body[0].id }) }))),
+        JSON.stringify(
+          responses.map((response) => ({ ...response, ...(response.id && { id: body[0].id }) })),
+        ),
       )
       return true
     })
@@ -231,8 +234,8 @@ t.test('the preferred node is asked again when it is well, and no call waits for
   const rpc = createRpc({
     urls: [first.url, second.url],
     chain,
-    isChainAskedAlong: true,
-    ask,
+    isChainIdBatched: true,
+    sendRequest,
     timeoutMs: 500,
     clock,
   })
@@ -286,20 +289,20 @@ t.test(
 
 t.test('a thousand calls are twenty requests, and a node that is away answers none of them', async (t) => {
   let requests = 0
-  let isAway = false
+  let isUnavailable = false
   const node = await startNode(t, honest, (_, response) => {
     requests++
-    return isAway && Boolean(response.destroy())
+    return isUnavailable && Boolean(response.destroy())
   })
   const rpc = client(node.url)
   const calls = Array.from({ length: 1_000 }, (_, n) => ({ method: `m${n}`, params: [] }))
-  const answers = await rpc.many(calls)
+  const responses = await rpc.many(calls)
   t.same(
-    answers.map((answer) => answer.ok && answer.result),
+    responses.map((response) => response.ok && response.result),
     calls.map(({ method }) => `${method} result`),
   )
   t.equal(requests, 20)
-  isAway = true
+  isUnavailable = true
   t.match(await rpc.many(calls.slice(0, 2)), [{ error: RpcUnreachable }, { error: RpcUnreachable }])
   t.same(await rpc.many([]), [])
 })
@@ -312,13 +315,13 @@ t.test(
       if (call.method === 'longest') return { result: long.repeat(3) }
       return call.method === 'eth_chainId' ? { result: '0x1' } : { result: long }
     })
-    const options = { urls: [node.url], chain, isChainAskedAlong: true, ask, timeoutMs: 5_000 }
-    const rpc = createRpc({ ...options, maxAnswerBytes: 4_000 })
+    const options = { urls: [node.url], chain, isChainIdBatched: true, sendRequest, timeoutMs: 5_000 }
+    const rpc = createRpc({ ...options, maxResponseBytes: 4_000 })
     await rpc.call('short')
     const calls = ['a', 'b', 'longest', 'c'].map((method) => ({ method, params: [] }))
-    const answers = await rpc.many(calls)
+    const responses = await rpc.many(calls)
     t.same(
-      answers.map(({ ok }) => ok),
+      responses.map(({ ok }) => ok),
       [true, true, false, true],
     )
   },
@@ -372,7 +375,7 @@ t.test(
     const before = createRpc({
       urls: [node.url],
       chain,
-      ask,
+      sendRequest,
       timeoutMs: 500,
     })
     await Promise.all(['a', 'b'].map((method) => before.call(method)))
@@ -381,7 +384,7 @@ t.test(
     const other = createRpc({
       urls: [node.url],
       chain: { ...chain, expected: '2' },
-      ask,
+      sendRequest,
       timeoutMs: 500,
     })
     await t.rejects(other.call('c'), /serves chain 1, expected 2/)
@@ -392,7 +395,7 @@ t.test(
 t.test('a call goes out twice only where calls may', async (t) => {
   for (const isRepeatable of [false, true]) {
     const node = await startNode(t, honest, (_, response) => Boolean(response.destroy()))
-    await t.rejects(createRpc({ urls: [node.url], ask, timeoutMs: 500, isRepeatable }).call('m'))
+    await t.rejects(createRpc({ urls: [node.url], sendRequest, timeoutMs: 500, isRepeatable }).call('m'))
     t.equal(node.seen.length, isRepeatable ? 2 : 1)
   }
 })
@@ -400,7 +403,7 @@ t.test('a call goes out twice only where calls may', async (t) => {
 t.test('the caller’s signal ends a call, and no other node is asked', async (t) => {
   const silent = await startNode(t, honest, () => true)
   const other = await startNode(t, honest)
-  const rpc = createRpc({ urls: [silent.url, other.url], ask, timeoutMs: 5_000 })
+  const rpc = createRpc({ urls: [silent.url, other.url], sendRequest, timeoutMs: 5_000 })
   await t.rejects(rpc.callWithin(AbortSignal.timeout(20), 'm'), RpcUnreachable)
   t.same(other.seen, [])
 })

@@ -1,51 +1,54 @@
+import { familyOf, type NetworkId } from '../domain/network.ts'
 import { type Clock, systemClock } from '../ports/clock.ts'
 import { type Log, silentLog } from '../ports/log.ts'
 import {
   assertNotBusy,
+  BatchRefused,
+  type CallNode,
   errorOf,
-  type LooseAnswer,
-  type RpcAnswer,
-  readAnswer,
+  type LooseResponse,
+  post,
+  RpcLate,
+  type RpcResponse,
+  RpcUnreachable,
   readLoosely,
-} from './answer.ts'
-import { type AskNode, BatchRefused, post, RpcLate } from './post.ts'
-import { RpcUnreachable } from './rpcError.ts'
-import type { ServedChain } from './servedChain.ts'
+  readResponse,
+} from './post.ts'
 
-/** How often a node must say again which chain it serves; a proxy can change what stands behind it. */
+/** How often a node must report its chain again, in ms, because a proxy can switch to another chain. */
 const CHAIN_RECHECK_MS = 60_000
-/** How often the first node is asked whether it is well again, while another one stands in for it. */
+/** How often the preferred node is checked while another node replaces it, in ms. */
 const RETURN_MS = 60_000
-/** Items in one HTTP request; providers cap batches, most of them at 100. */
+/** Maximum calls in one HTTP request. Most providers limit batches to 100. */
 const MAX_BATCH_ITEMS = 50
-/** Requests at once to a node that takes no batches. */
+/** Maximum concurrent requests to a node without support for batches. */
 const MAX_SINGLE_REQUESTS = 8
-/** HTTP requests at once for calls that have nothing to do with each other. */
+/** Maximum concurrent HTTP requests for independent calls. */
 const MAX_BATCHES_AT_ONCE = 2
-/** Longest answer that is read, unless told otherwise: far above any that is asked for. */
+/** Default maximum size of a response, in bytes. It is far above any response that the gateway requests. */
 const MAX_ANSWER_BYTES = 4_000_000
 
-/** Of a call that its caller's signal ends. */
+/** Time limit of a call whose caller passes a signal, in ms. */
 const LONGEST_MS = 600_000
 
 const never = Number.NEGATIVE_INFINITY
 
 export interface RpcOptions {
-  /** Asked in this order; the next one only while one does not answer properly. */
+  /** URLs of the nodes in the order in which they are tried. A node is used only while all earlier ones fail. */
   readonly urls: readonly string[]
-  /** Every answer of a node that serves another chain is thrown away. Without it nobody asks. */
+  /** The expected chain. If a node serves another chain, its responses are discarded. If absent, the chain is not checked. */
   readonly chain?: ServedChain
   /**
-   * Whether a node is asked for its chain along with the first calls, in one batch, so that knowing it costs no round
-   * trip. Default: before them.
+   * True to request a node's chain in one batch with the first calls, which saves a round trip. If false or absent, before these
+   * calls.
    */
-  readonly isChainAskedAlong?: boolean
+  readonly isChainIdBatched?: boolean
   /** Sends the requests. */
-  readonly ask: AskNode
-  /** Limit of one HTTP request, in milliseconds. */
+  readonly sendRequest: CallNode
+  /** Time limit of one HTTP request, in ms. */
   readonly timeoutMs: number
-  readonly maxAnswerBytes?: number
-  /** Whether any call may be sent twice: then one that finds its connection broken goes out once more. Default false. */
+  readonly maxResponseBytes?: number
+  /** True if any call may be sent twice. If a connection breaks, the call is then sent once more. False if absent. */
   readonly isRepeatable?: boolean
   readonly clock?: Clock
   readonly log?: Log
@@ -56,43 +59,48 @@ export interface RpcCall {
   readonly params: readonly unknown[]
 }
 
-/** JSON-RPC over HTTP to one chain, through the first of several nodes that answers and serves that chain. */
+/** JSON-RPC over HTTP to one chain, through the first of several nodes that responds and serves that chain. */
 export interface Rpc {
-  /** @throws {RpcRefused} the node's JSON-RPC error. @throws {RpcUnreachable} when no node answers. */
+  /**
+   * @throws {RpcRefused} the node's JSON-RPC error
+   * @throws {RpcUnreachable} if no node responds
+   */
   call(method: string, ...params: unknown[]): Promise<unknown>
   /**
-   * A call whose answer the node may keep back for as long, in milliseconds up to the limit of every request, or until
-   * the signal, which then is the only limit. After that it is given up, and no other node is asked: the node is well,
-   * and its answer is not needed any more.
+   * Makes a call whose response the node may delay. `limit` is in ms, up to the limit of every request. It may also be a signal,
+   * which is then the only limit. After the limit the call fails, and no other node is tried, because the node is healthy and its
+   * response is no longer needed.
+   *
    * @throws as {@link Rpc.call}
    */
   callWithin(limit: number | AbortSignal, method: string, ...params: unknown[]): Promise<unknown>
   /**
-   * All calls to one node in one request, answers in order; nothing is sent for none.
-   * @throws {RpcUnreachable} when no node answers.
+   * Sends all calls to one node in one request. Responses are in order. Sends nothing if the list is empty.
+   *
+   * @throws {RpcUnreachable} if no node responds
    */
-  batch(calls: readonly RpcCall[]): Promise<RpcAnswer[]>
+  batch(calls: readonly RpcCall[]): Promise<RpcResponse[]>
   /**
-   * Calls that have nothing to do with each other, any number of them, in as few requests as the node takes; answers in
-   * order. One that gets no answer, or none that can be read, spoils none of the others. Never rejects.
+   * Sends any number of independent calls, in as few requests as the node accepts. Responses are in order. If a call gets no
+   * readable response, the others are not affected. Never rejects.
    */
-  many(calls: readonly RpcCall[]): Promise<LooseAnswer[]>
+  many(calls: readonly RpcCall[]): Promise<LooseResponse[]>
 }
 
-/** Makes the client; nothing is sent before the first call. */
+/** Makes the client. Nothing is sent before the first call. */
 export function createRpc(options: RpcOptions): Rpc {
   const { timeoutMs, chain, clock = systemClock, log = silentLog } = options
   const {
-    ask: askNode,
-    maxAnswerBytes = MAX_ANSWER_BYTES,
+    sendRequest: callNode,
+    maxResponseBytes = MAX_ANSWER_BYTES,
     isRepeatable = false,
-    isChainAskedAlong = false,
+    isChainIdBatched = false,
   } = options
   const nodes = options.urls.map(
     (url): Node => ({ url, host: hostOf(url), checkedAtMs: never, checking: undefined, takesBatches: true }),
   )
   let preferred = 0
-  /** When the first node was last found not to answer. */
+  /** When the preferred node last failed to respond. */
   let leftAtMs = never
   let lastId = 0
 
@@ -100,8 +108,8 @@ export function createRpc(options: RpcOptions): Rpc {
     node: Node,
     calls: readonly RpcCall[],
     limit?: Limit,
-    read: (item: unknown) => LooseAnswer = readAnswer,
-  ): Promise<LooseAnswer[]> => {
+    read: (item: unknown) => LooseResponse = readResponse,
+  ): Promise<LooseResponse[]> => {
     if (calls.length === 0) return []
     if (calls.length > 1 && !node.takesBatches) return sendSingly(node, calls, limit, read)
     const requests = calls.map((call) => ({ jsonrpc: '2.0', id: ++lastId, ...call }))
@@ -109,8 +117,8 @@ export function createRpc(options: RpcOptions): Rpc {
     let body: unknown
     try {
       body = await post(node.url, requests.length === 1 ? requests[0] : requests, {
-        ask: askNode,
-        maxAnswerBytes,
+        sendRequest: callNode,
+        maxResponseBytes,
         isRepeatable,
         endMs,
         signal,
@@ -123,31 +131,31 @@ export function createRpc(options: RpcOptions): Rpc {
         return [...first, ...(await sendPart(node, calls.slice(half), limit, read))]
       }
       node.takesBatches = false
-      log.info({ node: node.host }, 'the node does not take JSON-RPC batches; calls go one by one')
+      log.info({ node: node.host }, 'the node does not support JSON-RPC batches; calls are sent one by one')
       return sendSingly(node, calls, limit, read)
     }
     if (requests.length === 1) return [read(Array.isArray(body) ? body[0] : body)]
-    // Batches may be answered in any order (JSON-RPC 2.0, section 6).
+    // The responses of a batch may be in any order (JSON-RPC 2.0, section 6).
     const items: unknown[] = Array.isArray(body) ? body : [body]
     const byId = new Map(items.map((item) => [(item as { id?: unknown } | null)?.id, item]))
     if (requests.every(({ id }) => byId.has(id))) return requests.map(({ id }) => read(byId.get(id)))
-    // One error for all of them, alone or in a list (geth: "batch too large"). A node that is busy says so in the same
-    // form; more requests would not help it.
+    // The response is one error for the whole batch, alone or in a list (geth: "batch too large"). A busy node responds in the same
+    // form, so that case is checked first, because more requests would not help.
     for (const item of items) assertNotBusy(errorOf(item)?.code)
     node.takesBatches = false
-    log.info({ node: node.host }, 'the node does not take JSON-RPC batches; calls go one by one')
+    log.info({ node: node.host }, 'the node does not support JSON-RPC batches; calls are sent one by one')
     return sendSingly(node, calls, limit, read)
   }
 
-  /** Some of many calls: where each is read for itself, what fails here fails for these only. */
+  /** Sends some of many independent calls. An error fails only these calls. */
   const sendPart = (
     node: Node,
     calls: readonly RpcCall[],
     limit: Limit | undefined,
-    read: (item: unknown) => LooseAnswer,
-  ): Promise<LooseAnswer[]> =>
+    read: (item: unknown) => LooseResponse,
+  ): Promise<LooseResponse[]> =>
     send(node, calls, limit, read).catch((error: unknown) => {
-      if (read === readAnswer || !(error instanceof RpcUnreachable)) throw error
+      if (read === readResponse || !(error instanceof RpcUnreachable)) throw error
       return calls.map(() => ({ ok: false, error }))
     })
 
@@ -155,32 +163,32 @@ export function createRpc(options: RpcOptions): Rpc {
     node: Node,
     calls: readonly RpcCall[],
     limit: Limit | undefined,
-    read: (item: unknown) => LooseAnswer,
-  ): Promise<LooseAnswer[]> => {
-    const answers: LooseAnswer[] = []
+    read: (item: unknown) => LooseResponse,
+  ): Promise<LooseResponse[]> => {
+    const responses: LooseResponse[] = []
     for (let i = 0; i < calls.length; i += MAX_SINGLE_REQUESTS) {
       const few = calls.slice(i, i + MAX_SINGLE_REQUESTS)
-      answers.push(...(await Promise.all(few.map((call) => sendPart(node, [call], limit, read)))).flat())
+      responses.push(...(await Promise.all(few.map((call) => sendPart(node, [call], limit, read)))).flat())
     }
-    return answers
+    return responses
   }
 
-  const ask = async (
+  const sendRequest = async (
     node: Node,
     calls: readonly RpcCall[],
     limit?: Limit,
-    read?: (item: unknown) => LooseAnswer,
-  ): Promise<LooseAnswer[]> => {
+    read?: (item: unknown) => LooseResponse,
+  ): Promise<LooseResponse[]> => {
     if (chain === undefined || Math.abs(clock.now() - node.checkedAtMs) < CHAIN_RECHECK_MS) {
       return send(node, calls, limit, read)
     }
-    if (isChainAskedAlong) {
-      const [served, ...answers] = await send(node, [questionFor(chain), ...calls], limit, read)
-      believe(node, chain, served!)
-      return answers
+    if (isChainIdBatched) {
+      const [served, ...responses] = await send(node, [questionFor(chain), ...calls], limit, read)
+      trust(node, chain, served!)
+      return responses
     }
     node.checking ??= send(node, [questionFor(chain)])
-      .then(([served]) => believe(node, chain, served!))
+      .then(([served]) => trust(node, chain, served!))
       .finally(() => {
         node.checking = undefined
       })
@@ -188,20 +196,20 @@ export function createRpc(options: RpcOptions): Rpc {
     return send(node, calls, limit, read)
   }
 
-  const believe = (node: Node, { expected, read }: ServedChain, answer: LooseAnswer): void => {
-    const served = answer.ok ? read(answer.result) : 'none that it names'
+  const trust = (node: Node, { expected, read }: ServedChain, response: LooseResponse): void => {
+    const served = response.ok ? read(response.result) : 'none that it names'
     if (served !== expected) throw new RpcUnreachable(`it serves chain ${served}, expected ${expected}`)
     node.checkedAtMs = clock.now()
   }
 
-  /** Asks the first node for its chain, beside the calls: none of them waits for a node that may be away still. */
+  /** Requests the chain of the preferred node. No call waits for this, because that node may still be down. */
   const tryToReturn = (): void => {
     leftAtMs = clock.now()
     const [first] = nodes
-    void ask(first!, []).then(
+    void sendRequest(first!, []).then(
       () => {
         preferred = 0
-        log.info({ node: first!.host }, 'the preferred node answers again')
+        log.info({ node: first!.host }, 'the preferred node responds again')
       },
       () => {},
     )
@@ -210,8 +218,8 @@ export function createRpc(options: RpcOptions): Rpc {
   const batchOnce = async (
     calls: readonly RpcCall[],
     limit?: Limit,
-    read?: (item: unknown) => LooseAnswer,
-  ): Promise<LooseAnswer[]> => {
+    read?: (item: unknown) => LooseResponse,
+  ): Promise<LooseResponse[]> => {
     if (preferred !== 0 && Math.abs(clock.now() - leftAtMs) >= RETURN_MS) tryToReturn()
     const faults: string[] = []
     const asked = preferred
@@ -219,56 +227,58 @@ export function createRpc(options: RpcOptions): Rpc {
       const index = (asked + i) % nodes.length
       const node = nodes[index]!
       try {
-        const answers = await ask(node, calls, limit, read)
-        const nothing = answers.every((answer) => !answer.ok && answer.error instanceof RpcUnreachable)
-        if (nothing && calls.length > 0) throw (answers[0] as { error: RpcUnreachable }).error
+        const responses = await sendRequest(node, calls, limit, read)
+        const nothing = responses.every(
+          (response) => !response.ok && response.error instanceof RpcUnreachable,
+        )
+        if (nothing && calls.length > 0) throw (responses[0] as { error: RpcUnreachable }).error
         if (index !== asked) preferred = index
-        return answers
+        return responses
       } catch (error) {
         if (limit !== undefined && isOver(limit, error))
-          throw new RpcUnreachable(`${node.host} kept its answer back for too long`)
-        // A node that failed must name its chain again before it is believed.
+          throw new RpcUnreachable(`${node.host} delayed its response for too long`)
+        // Before its responses count again, a node that failed must report its chain again.
         node.checkedAtMs = never
         if (index === 0) leftAtMs = clock.now()
         const fault = `${node.host}: ${error instanceof Error ? error.message : 'failed'}`
         faults.push(fault)
-        log.debug({ method: calls[0]?.method, fault }, 'a node did not answer properly')
+        log.debug({ method: calls[0]?.method, fault }, 'a node did not respond properly')
       }
     }
     const what = calls[0]?.method ?? chain?.method
-    throw new RpcUnreachable(`No node answered ${what}: ${faults.join('; ')}`)
+    throw new RpcUnreachable(`No node responded to ${what}: ${faults.join('; ')}`)
   }
 
-  const batch = async (calls: readonly RpcCall[]): Promise<RpcAnswer[]> => {
+  const batch = async (calls: readonly RpcCall[]): Promise<RpcResponse[]> => {
     if (calls.length === 0) return []
-    if (calls.length <= MAX_BATCH_ITEMS) return (await batchOnce(calls)) as RpcAnswer[]
-    const answers: RpcAnswer[] = []
+    if (calls.length <= MAX_BATCH_ITEMS) return (await batchOnce(calls)) as RpcResponse[]
+    const responses: RpcResponse[] = []
     for (let i = 0; i < calls.length; i += MAX_BATCH_ITEMS) {
-      answers.push(...((await batchOnce(calls.slice(i, i + MAX_BATCH_ITEMS))) as RpcAnswer[]))
+      responses.push(...((await batchOnce(calls.slice(i, i + MAX_BATCH_ITEMS))) as RpcResponse[]))
     }
-    return answers
+    return responses
   }
 
-  const many = async (calls: readonly RpcCall[]): Promise<LooseAnswer[]> => {
+  const many = async (calls: readonly RpcCall[]): Promise<LooseResponse[]> => {
     const pages: RpcCall[][] = []
     for (let i = 0; i < calls.length; i += MAX_BATCH_ITEMS) pages.push(calls.slice(i, i + MAX_BATCH_ITEMS))
-    const answers: LooseAnswer[][] = []
+    const responses: LooseResponse[][] = []
     let next = 0
     const takeNext = async (): Promise<void> => {
       for (let page = next++; page < pages.length; page = next++) {
-        answers[page] = await batchOnce(pages[page]!, undefined, readLoosely).catch((error: unknown) =>
+        responses[page] = await batchOnce(pages[page]!, undefined, readLoosely).catch((error: unknown) =>
           pages[page]!.map(() => ({ ok: false, error: error as RpcUnreachable })),
         )
       }
     }
     await Promise.all(Array.from({ length: MAX_BATCHES_AT_ONCE }, takeNext))
-    return answers.flat()
+    return responses.flat()
   }
 
   const callOne = async (limit: Limit | undefined, call: RpcCall): Promise<unknown> => {
-    const [answer] = await batchOnce([call], limit)
-    if (!answer!.ok) throw answer!.error
-    return answer!.result
+    const [response] = await batchOnce([call], limit)
+    if (!response!.ok) throw response!.error
+    return response!.result
   }
 
   return {
@@ -279,7 +289,7 @@ export function createRpc(options: RpcOptions): Rpc {
   }
 }
 
-/** The only limit of a call, its caller's own. */
+/** The time limit that a caller sets for its own call. */
 interface Limit {
   /** By `performance.now()`. */
   readonly endMs: number
@@ -291,7 +301,7 @@ const limitOf = (limit: number | AbortSignal, timeoutMs: number): Limit =>
     ? { endMs: performance.now() + Math.min(limit, timeoutMs) }
     : { endMs: performance.now() + LONGEST_MS, signal: limit }
 
-/** Timers can be early by what the loop has left out of a millisecond: an answer that was late says it itself. */
+/** Whether the limit has passed. A timer can be early by a fraction of a ms, so a late response is also recognized by its error. */
 const isOver = ({ endMs, signal }: Limit, error: unknown): boolean =>
   signal === undefined ? error instanceof RpcLate || performance.now() >= endMs : signal.aborted
 
@@ -299,13 +309,32 @@ const questionFor = ({ method }: ServedChain): RpcCall => ({ method, params: [] 
 
 interface Node {
   readonly url: string
-  /** Without path and query: these hold the provider's key. */
+  /** The host without path and query, which may contain the provider's key. */
   readonly host: string
   checkedAtMs: number
-  /** The question for its chain that is under way on its own; all calls wait for the same one. */
+  /** The running request for the node's chain. All calls share it. */
   checking: Promise<void> | undefined
   takesBatches: boolean
 }
 
-/** A node's name in messages: path and query of its URL hold the provider's key. */
+/** A node's name in messages. Path and query of its URL are left out, because they may contain the provider's key. */
 const hostOf = (url: string): string => (URL.canParse(url) ? new URL(url).host : 'a malformed URL')
+
+/** The chain that a node must serve. */
+interface ServedChain {
+  /** The method that returns the chain, which is `eth_chainId` or `getGenesisHash`. */
+  readonly method: string
+  /** The expected result. */
+  readonly expected: string
+  readonly read: (response: unknown) => string
+}
+
+/**
+ * How a node of this network reports its chain, which is the chain id on EVM and the start of the genesis hash on Solana (CAIP-2).
+ */
+export function servedChain(network: NetworkId): ServedChain {
+  const expected = network.slice(network.indexOf(':') + 1)
+  if (familyOf(network) === 'solana')
+    return { method: 'getGenesisHash', expected, read: (response) => String(response).slice(0, 32) }
+  return { method: 'eth_chainId', expected, read: (response) => String(Number(response)) }
+}

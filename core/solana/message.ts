@@ -1,17 +1,17 @@
 import { readCompactLength } from './wire.ts'
 
 const keyBytes = 32
-/** The first byte of a versioned message: the top bit, and the version below it. */
+/** The first byte of a version 0 message. The top bit marks a versioned message, and the lower bits are the version. */
 const version0 = 0x80
 
-/** One instruction; numbers are places in the message's keys. */
+/** One instruction. Its numbers are indexes into the message's keys. */
 export interface Instruction {
   readonly program: number
   readonly accounts: Uint8Array
   readonly data: Uint8Array
 }
 
-/** A legacy or version 0 message, decoded. All byte fields are views into the message. */
+/** A decoded message, legacy or version 0. All byte fields are views into the message. */
 export interface Message {
   readonly version: 'legacy' | 0
   readonly requiredSignatures: number
@@ -20,17 +20,17 @@ export interface Message {
   readonly keys: readonly Uint8Array[]
   readonly blockhash: Uint8Array
   readonly instructions: readonly Instruction[]
-  /** How many address lookup tables it names. Above 0, places in `instructions` may lie beyond `keys`. */
+  /** Number of address lookup tables. If it is above 0, indexes in `instructions` may be beyond `keys`. */
   readonly lookupTables: number
 }
 
 /**
- * Reads a transaction message, strictly: every length in its shortest form, every place inside the keys, no byte left
- * over, and the header's rules as the cluster's sanitizer has them. Because every field has one spelling, writing the
- * message again would give the same bytes. The contents of lookup tables are not known here; a message that names one
- * is read up to that point, for the caller to refuse.
+ * Reads a transaction message strictly. Every length must be in its shortest form, every index must exist in the keys, no byte may
+ * be left over, and the header must follow the rules of the cluster's sanitizer. Every field then has only one spelling, so that
+ * encoding the message again gives the same bytes. The contents of lookup tables are not known here. A message with such a table is
+ * read up to that table, so that the caller can refuse the message.
  *
- * @returns undefined for anything else, versions above 0 included.
+ * @returns undefined for any other message, including versions above 0
  */
 export function readMessage(bytes: Uint8Array): Message | undefined {
   const isVersioned = (bytes[0]! & 0x80) !== 0
@@ -42,7 +42,7 @@ export function readMessage(bytes: Uint8Array): Message | undefined {
   const keyCount = readCompactLength(bytes, header + 3)
   if (keyCount === undefined) return undefined
   const blockhashAt = keyCount.next + keyCount.value * keyBytes
-  // The fee payer signs and is written to; signers and read-only accounts are parts of the keys.
+  // The fee payer signs and is writable, and all signers and read-only accounts are among the keys.
   if (readonlySigned >= requiredSignatures) return undefined
   if (requiredSignatures + readonlyUnsigned > keyCount.value) return undefined
   const instructionCount = readCompactLength(bytes, blockhashAt + keyBytes)
@@ -88,7 +88,7 @@ export function readMessage(bytes: Uint8Array): Message | undefined {
   }
 }
 
-/** Every place is inside the keys, and no program is the fee payer (place 0). */
+/** Whether every index exists in the keys, and no program is the fee payer (index 0). */
 function placesExist(instructions: readonly Instruction[], keyCount: number): boolean {
   for (const { program, accounts } of instructions) {
     if (program === 0 || program >= keyCount) return false

@@ -34,7 +34,7 @@ t.test('every longer form, a fourth byte and anything above 16 bits are refused'
   fc.assert(
     fc.property(fc.uint8Array({ minLength: 1, maxLength: 4 }), (bytes) => {
       const read = readCompactLength(bytes, 0)
-      // One spelling for each value: writing it again gives the bytes that were read.
+      // One spelling for each value: encoding it again gives the bytes that were read.
       return read === undefined || Buffer.from(compact(read.value)).equals(bytes.subarray(0, read.next))
     }),
     { numRuns: 5_000 },

@@ -1,16 +1,16 @@
 /**
- * Everything without a look of its own: controls, unassigned, other spaces; then what is ignored when drawn, blanks, and marks that
- * strike out or enclose the letter that they belong to.
+ * Every character without a visible form of its own. The first class has controls, unassigned characters and other spaces. The
+ * others have characters that are ignored when drawn, blanks, and marks that strike out or enclose their letter.
  */
 const hidden =
   /[^\p{L}\p{M}\p{N}\p{P}\p{S} ]|[\p{Default_Ignorable_Code_Point}\u2800\p{Me}]|[\u0334-\u0338]|[\u20d2-\u20d3]|[\u20d8-\u20da]|[\u20e5-\u20e6]|[\u20ea-\u20eb]/gu
-/** Marks are drawn over what stands before them: none begins a line, and more than three are a tower over other lines. */
+/** Marks that begin a line, or that follow three other marks. They are drawn over other characters or lines. */
 const strayMarks = /(?<=^|\n)\p{M}+|(?<=\p{M}{3})\p{M}+/gu
-/** Letters and digits that are written from right to left, by the ranges that Unicode keeps for them (UAX #9, table 4). */
+/** Letters and digits that are written from right to left, by the ranges that Unicode reserves for them (UAX #9, table 4). */
 const rightToLeft = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefe\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/gu
 
 const inBraces = (char: string): string => `\\u{${char.codePointAt(0)!.toString(16)}}`
-/** As JSON and JavaScript write a character: a pair of them above U+FFFF. */
+/** A character as JSON and JavaScript escape it, which is a pair of units above U+FFFF. */
 const inUnits = (char: string): string =>
   Array.from(
     { length: char.length },
@@ -23,17 +23,20 @@ const written = (text: string, write: (char: string) => string): string =>
   text.replace(strayMarks, each(write)).replace(hidden, write)
 
 /**
- * One line of somebody else's text in a form that has one look: what is invisible, turns the direction of writing or is
- * drawn over its neighbours is written as its number, `\u{202e}`.
+ * One line of untrusted text in an unambiguous form. A character is written as its number, such as `\u{202e}`, if it is invisible,
+ * changes the direction of writing or is drawn over its neighbors.
  */
 export const visibleText = (text: string): string => written(text, inBraces)
 
-/** As {@link visibleText}, and fit to stand inside a sentence: nothing in it can pull the sentence's own words or digits. */
+/**
+ * Like {@link visibleText}, for a text inside a sentence. Right-to-left characters are escaped too, because they could reorder the
+ * words and digits of the sentence.
+ */
 export const visibleInSentence = (text: string): string => visibleText(text).replace(rightToLeft, inBraces)
 
 /**
- * A whole text, to stand by itself: its line breaks stay, everything else without a look is `\u202e`, so JSON stays the same
- * JSON.
+ * A complete text that is shown separately. Its line breaks stay. Every other character without a visible form is escaped, such as
+ * `\u202e`, so that JSON stays the same JSON.
  */
 export const visibleLines = (text: string): string =>
   text
@@ -42,8 +45,8 @@ export const visibleLines = (text: string): string =>
     .join('\n')
 
 /**
- * As {@link visibleLines}, for a text that is no JSON: where it spells out such a number itself, the backslash is written as its
- * number, so that no two texts look the same.
+ * Like {@link visibleLines}, for a text that is not JSON. If the text already contains such an escape, its backslash is escaped, so
+ * that two different texts never look the same.
  */
 export const visibleExact = (text: string): string =>
   visibleLines(
@@ -55,7 +58,7 @@ export const visibleExact = (text: string): string =>
 const isWritten = (char: string): boolean =>
   char === '\\' || /\p{M}/u.test(char) || written(char, inUnits) !== char
 
-/** A text of many lines for a terminal: line breaks and tabs stay, a carriage return goes with its newline. */
+/** A text of several lines for a terminal. Line breaks and tabs stay, and a carriage return before a newline is dropped. */
 export const visibleBlock = (text: string): string =>
   text
     .replaceAll('\r\n', '\n')
@@ -65,7 +68,7 @@ export const visibleBlock = (text: string): string =>
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
-/** Whether bytes are a text in UTF-8 whose every character has a look; line breaks and tabs have. */
+/** Whether bytes are UTF-8 text in which every character has a visible form. Line breaks and tabs count as visible. */
 export function isPrintable(bytes: Uint8Array): boolean {
   try {
     const text = utf8.decode(bytes)
@@ -75,13 +78,15 @@ export function isPrintable(bytes: Uint8Array): boolean {
   }
 }
 
-/** One line under which something is marked: `substitute` for every UTF-16 unit without a look, so places stay; so do tabs. */
+/**
+ * A line above a marker. Every UTF-16 unit without a visible form becomes `substitute`, so that the columns stay. Tabs stay too.
+ */
 export const visibleColumns = (text: string, substitute: string): string =>
   written(text, (char) => (char === '\t' ? char : substitute.repeat(char.length)))
 
 /**
- * A value as JSON in one line, in JSON's own escapes where a character has no look: the same value to every reader. A bigint
- * becomes its decimal digits, and what JSON has no word for becomes null.
+ * A value as JSON in one line. Characters without a visible form have JSON's own escapes, so that every reader gets the same value.
+ * A bigint becomes its decimal digits, and a value that JSON cannot represent becomes null.
  */
 export const visibleJson = (value: unknown): string =>
   visibleLines(

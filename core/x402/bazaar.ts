@@ -1,6 +1,6 @@
 import type { Link } from '../domain/link.ts'
 
-/** How a link is called, for whoever has only its address: x402's extension `bazaar`. */
+/** The extension `bazaar` of x402, which says how to call a link, for a client that has only the link's address. */
 export interface BazaarExtension {
   readonly info: Readonly<Record<string, unknown>>
   /** JSON Schema of `info`. */
@@ -12,15 +12,15 @@ type Schema = Readonly<Record<string, unknown>>
 
 const bodyMethods = ['POST', 'PUT', 'PATCH']
 
-/** The method that a link is shown with: the first that it takes, GET where it takes all. */
+/** The method with which a link is shown, which is its first method other than HEAD, or GET if it supports all. */
 export const shownMethod = ({ methods }: Pick<Link, 'methods'>): string =>
   methods.find((method) => method !== 'HEAD') ?? methods[0] ?? 'GET'
 
 export const takesBody = (method: string): boolean => bodyMethods.includes(method)
 
 /**
- * Makes the extension from what the seller said of input and output. An input that has no example gets one that its schema
- * suggests; it is a hint, and need not be one that the seller's API likes.
+ * Makes the extension from the seller's description of input and output. If the input has no example, an example is derived from
+ * its schema. That example is only a hint, which the seller's API may refuse.
  */
 export function bazaarOf(link: Described): BazaarExtension {
   const method = shownMethod(link)
@@ -70,12 +70,12 @@ export function bazaarOf(link: Described): BazaarExtension {
   }
 }
 
-/** What a schema says in words, and what it only suggests: nothing of it decides whether a call is well-formed. */
+/** Keywords for descriptions and suggestions. They do not affect whether a call is well-formed. */
 const annotations = ['$comment', 'default', 'description', 'example', 'examples', 'title']
-/** Their members are schemas by names that the seller chose, be it `title`. */
+/** Keywords whose members are schemas with names that the seller chose. Such a name may be `title`. */
 const named = ['$defs', 'definitions', 'dependentSchemas', 'patternProperties', 'properties']
 
-/** A schema that takes the same, without a word about it. */
+/** A schema that accepts the same values, without descriptions and suggestions. */
 export function withoutWords<V>(schema: V): V {
   const bare = (value: unknown, isNamed = false): unknown => {
     if (Array.isArray(value)) return value.map((one) => bare(one))
@@ -94,13 +94,13 @@ const isSchema = (value: unknown): value is Schema =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /**
- * A schema as a part of another document: what it refers to within itself (`#/$defs/City`, as most generators write it) is
- * found at its new place. One with an `$id` is a document of its own wherever it stands (JSON Schema 2020-12, section 8.2.1).
+ * A schema as a part of another document. Its own references (`#/$defs/City`, as most generators write them) are rewritten for the
+ * new position. A schema with an `$id` is a document of its own in any position (JSON Schema 2020-12, section 8.2.1).
  */
 export const movedTo = (pointer: string, schema: Schema): Schema =>
   '$id' in schema ? schema : (moved(pointer, schema) as Schema)
 
-/** Values, and no schemas: what looks like a reference in them is none. */
+/** Keywords that contain values instead of schemas, so that a text in them is never a reference. */
 const values = ['const', 'default', 'enum', 'example', 'examples']
 
 function moved(pointer: string, value: unknown): unknown {
@@ -115,7 +115,7 @@ function moved(pointer: string, value: unknown): unknown {
   )
 }
 
-/** The schema that a reference within a document leads to (RFC 6901, section 6). */
+/** The schema to which a reference within a document leads (RFC 6901, section 6). */
 function referred(root: unknown, ref: unknown): unknown {
   if (typeof ref !== 'string' || !ref.startsWith('#/')) return undefined
   let at = root
@@ -127,24 +127,24 @@ function referred(root: unknown, ref: unknown): unknown {
   return at
 }
 
-/** References may double at every step: an example has no more parts than this. */
+/** Maximum parts of an example. References may double the parts at every step. */
 const MAX_EXAMPLE_PARTS = 1_000
 
-/** A value that a schema suggests; what it says nothing of is the smallest of its kind. */
+/** A value that a schema suggests. Without a suggestion, the smallest value of its type. */
 export const exampleFor = (schema: Schema): unknown =>
   exampleOf(schema, { root: schema, left: MAX_EXAMPLE_PARTS })
 
 interface Examples {
-  /** The document that references lead through. */
+  /** The document in which references are resolved. */
   readonly root: Schema
-  /** Parts that may still be made. */
+  /** Number of parts that may still be made. */
   left: number
 }
 
-/** A schema may lead to itself; deeper than this nobody reads an example. */
+/** Maximum depth of an example, because a schema may refer to itself. */
 const MAX_DEPTH = 5
 
-/** A value that a schema suggests: its own example, default or first choice, and the smallest of its kind otherwise. */
+/** A value that a schema suggests, which is its own example, default or first choice. Otherwise the smallest value of its type. */
 function exampleOf(schema: unknown, made: Examples, depth = 0): unknown {
   if (made.left-- <= 0 || !isSchema(schema) || depth > MAX_DEPTH) return {}
   const target = referred(made.root, schema['$ref'])
@@ -180,7 +180,7 @@ function exampleOfObject(
 ): Record<string, unknown> {
   const all = isSchema(properties) ? properties : {}
   const needed = Array.isArray(required) ? required : []
-  // What may be left out is shown where it has a value of its own.
+  // An optional member is shown only if its schema suggests a value.
   const shown = Object.entries(all).filter(
     ([name, one]) =>
       needed.includes(name) ||

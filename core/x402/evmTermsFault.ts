@@ -1,25 +1,27 @@
 import { canonicalAddress } from '../domain/address.ts'
 import { builtInAssets } from '../domain/asset.ts'
-import { addressForm } from '../evm/address.ts'
+import { addressForm } from '../evm/hex.ts'
 import type { OfferTerms } from './offerTerms.ts'
 
-/** Precompiles live at small numbers; nothing that can spend a token is there. @see EIP-1352 */
+/** Addresses below this number are reserved for precompiles, which cannot spend a token. @see EIP-1352 */
 const RESERVED_BELOW = 0x10000n
 const BURN_ADDRESS = '0x000000000000000000000000000000000000dead'
 
 /**
- * Why the terms of an offer by EIP-3009 must not be signed, in words; undefined when they may: a token whose domain is
- * known and named truly, an amount in range, a payee that can be a wallet.
+ * Why the terms of an EVM offer must not be signed, as a message. Undefined if they may be signed. The amount must be in range, and
+ * the payee must be an address that can be a wallet. If the payment is an authorization of EIP-3009, the token's domain must be known
+ * and correct. A payment by Permit2 is signed under Permit2's domain.
  *
  * @param payer our own address
  */
 export function evmTermsFault(
-  { asset, amountAtomic, payTo, extra }: OfferTerms,
+  { asset, amountAtomic, payTo, extra, permit2 }: OfferTerms,
   payer: string,
 ): string | undefined {
   if (amountAtomic <= 0n || amountAtomic >= 2n ** 256n) return 'the amount is out of range'
+  if (permit2 !== undefined) return evmPayeeFault(payTo, payer, asset.address)
   if (asset.eip712 === undefined) return `the EIP-712 domain of ${asset.symbol} is not known`
-  // A wrong domain makes a signature that nobody can use here, and that might be good for another token.
+  // A signature with another domain cannot be used here, and might be valid for another token.
   if (extra['name'] !== asset.eip712.name || extra['version'] !== asset.eip712.version) {
     return `extra.name and extra.version are not the token's EIP-712 domain, "${asset.eip712.name}" and "${asset.eip712.version}"`
   }
@@ -27,10 +29,11 @@ export function evmTermsFault(
 }
 
 /**
- * Why an EVM address must not be paid, in words; undefined when it may. An address in mixed case must have its EIP-55
- * checksum: a wrong one is a typing error or a tampered offer.
+ * Why an EVM address must not be paid, as a message. Undefined if it may be paid. An address in mixed case must have its EIP-55
+ * checksum, because a wrong checksum shows a typing error or a tampered offer.
  *
- * @param payer our own address   @param token the token that is paid
+ * @param payer our own address
+ * @param token the token that is paid
  */
 function evmPayeeFault(payTo: string, payer: string, token: string): string | undefined {
   if (!addressForm.test(payTo)) return 'payTo is not a 0x address of 20 bytes'

@@ -1,30 +1,34 @@
 import { networkOfV1Name, v1NameOf } from '../domain/network.ts'
+import { identifierForm, identifierName, readIdentifier } from './paymentIdentifier.ts'
 import { isObject, own, parseStrictJson } from './strictJson.ts'
 import type { PaymentPayload, SettleResponse } from './types.ts'
 
-/** Node refuses a request or an answer whose head is longer than 16 KiB (RFC 9110 sets no limit): none longer was sent. */
+/**
+ * Maximum length of a header, in characters. No longer header can arrive, because Node refuses a request or response with a head of
+ * more than 16 KiB. RFC 9110 sets no limit.
+ */
 const MAX_HEADER_CHARS = 16_384
 
 export type DecodedHeader =
   | { readonly ok: true; readonly value: Readonly<Record<string, unknown>> }
   | { readonly ok: false; readonly message: string }
 
-// ignoreBOM keeps the mark in the text, where the JSON reader refuses it.
+// `ignoreBOM` keeps a byte order mark in the text, so that the JSON reader refuses it.
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
 /**
- * Writes the value of `PAYMENT-REQUIRED`, `PAYMENT-SIGNATURE` or `PAYMENT-RESPONSE`: base64 of the UTF-8 JSON
- * (x402 v2, HTTP transport). `decodeHeader` reads it back.
+ * Writes the value of `PAYMENT-REQUIRED`, `PAYMENT-SIGNATURE` or `PAYMENT-RESPONSE`, which is base64 of the UTF-8 JSON (x402 v2,
+ * HTTP transport). `decodeHeader` reads such a value.
  */
 export function encodeHeader(value: unknown): string {
   return Buffer.from(JSON.stringify(value), 'utf8').toString('base64')
 }
 
 /**
- * Reads such a header: canonical base64, valid UTF-8, strict JSON, an object. Never throws; the message says which of
- * them failed and never repeats the value.
+ * Reads a value of {@link encodeHeader}. It must be strict base64 of valid UTF-8 of strict JSON of an object. Never throws. The
+ * message says which of these failed, and never repeats the value.
  *
- * @param maxChars longest header value that is looked at
+ * @param maxChars maximum length of the header value
  */
 export function decodeHeader(text: string, maxChars: number = MAX_HEADER_CHARS): DecodedHeader {
   if (text.length > maxChars) return refused(`Expected at most ${maxChars} characters, got ${text.length}.`)
@@ -48,9 +52,9 @@ export function decodeHeader(text: string, maxChars: number = MAX_HEADER_CHARS):
 }
 
 /**
- * Reads a header that a seller wrote, `PAYMENT-REQUIRED` or `PAYMENT-RESPONSE`: as {@link decodeHeader}, and without its
- * padding too, which some languages' encoders leave out and the reference client does not ask for, and in base64url (RFC
- * 4648, section 5). There is still one reading of the text, and whoever signs, signs what was read.
+ * Reads a header that a seller wrote, `PAYMENT-REQUIRED` or `PAYMENT-RESPONSE`. Unlike {@link decodeHeader}, it accepts base64url
+ * (RFC 4648, section 5) and base64 without padding, because some encoders write them and the reference client accepts them. The
+ * text still has only one reading, and the buyer signs what was read.
  */
 export function decodeSellerHeader(value: string): DecodedHeader {
   const text = /[+/]/.test(value) ? value : value.replaceAll('-', '+').replaceAll('_', '/')
@@ -61,10 +65,10 @@ export function decodeSellerHeader(value: string): DecodedHeader {
 const refused = (message: string): DecodedHeader => ({ ok: false, message })
 
 /**
- * The receipt headers of an answer: `PAYMENT-RESPONSE` for v2, `X-PAYMENT-RESPONSE` for v1 with that version's network
- * name (x402 v2, HTTP transport, section "Settlement response").
+ * The receipt headers of a response. They are `PAYMENT-RESPONSE` for v2, and `X-PAYMENT-RESPONSE` with v1's network name for v1
+ * (x402 v2, HTTP transport, section "Settlement response").
  *
- * @returns flat `[name, value]`
+ * @returns name and value in turn
  */
 export function receiptHeaders(version: 1 | 2, receipt: SettleResponse): readonly string[] {
   if (version === 2) return ['PAYMENT-RESPONSE', encodeHeader(receipt)]
@@ -75,10 +79,10 @@ export function receiptHeaders(version: 1 | 2, receipt: SettleResponse): readonl
 }
 
 /**
- * An answer's headers for a client of the other version: the receipt under the name, and with the network's name, that this
- * one reads.
+ * Changes the headers of a response for a client of the other x402 version. The receipt gets that version's header name and network
+ * name.
  *
- * @param headers flat, made by this gateway
+ * @param headers names and values in turn, which this gateway has made
  */
 export function withReceiptIn(version: 1 | 2, headers: readonly string[]): readonly string[] {
   const name = version === 2 ? 'X-PAYMENT-RESPONSE' : 'PAYMENT-RESPONSE'
@@ -97,16 +101,16 @@ export type ReadPayment =
   | {
       readonly ok: true
       readonly payment: PaymentPayload
-      /** v2 only: the address that the client says it pays for. No signature covers it. */
+      /** The address for which the client says it pays (v2 only). No signature covers it. */
       readonly resourceUrl?: string | undefined
     }
   | { readonly ok: false; readonly message: string }
 
 /**
- * Reads `PAYMENT-SIGNATURE` (x402 v2) or `X-PAYMENT` (v1): strict base64, strict JSON, the envelope's own fields. What
- * stands inside `payload` is the settler's to judge. Never throws.
+ * Reads `PAYMENT-SIGNATURE` (x402 v2) or `X-PAYMENT` (v1), in strict base64 and strict JSON, with the envelope's own fields. The
+ * settler checks `payload`. Never throws.
  *
- * @returns the payment, or words for the caller: what was expected and what came. They never repeat the header.
+ * @returns the payment, or a message for the caller with what was expected and what came. The message never repeats the header
  */
 export function readPayment(header: string): ReadPayment {
   const decoded = decodeHeader(header)
@@ -134,7 +138,12 @@ function readV2(
   const resource = own(envelope, 'resource')
   const url = isObject(resource) ? own(resource, 'url') : resource
   const resourceUrl = typeof url === 'string' ? url : undefined
-  return { ok: true, payment: { x402Version: 2, scheme, network, payload, accepted }, resourceUrl }
+  const payment = { x402Version: 2, scheme, network, payload, accepted } as const
+  const identifier = readIdentifier(own(envelope, 'extensions'))
+  if (identifier === undefined) return { ok: true, payment, resourceUrl }
+  if (identifier === null)
+    return no(`extensions[${JSON.stringify(identifierName)}].info.id must be a string of ${identifierForm}`)
+  return { ok: true, payment: { ...payment, identifier }, resourceUrl }
 }
 
 function readV1(
@@ -151,19 +160,19 @@ function readV1(
 const no = (message: string): ReadPayment => ({ ok: false, message: `In the payment header, ${message}.` })
 
 /**
- * Decodes base64 in its one canonical form: standard alphabet, full padding, zero trailing bits, no whitespace
- * (RFC 4648, sections 3 and 4). Every other spelling of the same bytes is refused, because a payment that can be written
- * in two ways can pass a check in one of them and be stored under the other.
+ * Decodes base64 in its one strict form, with the standard alphabet, full padding, zero trailing bits and no whitespace (RFC 4648,
+ * sections 3 and 4). Every other spelling of the same bytes is refused, because a payment with two spellings could pass a check in
+ * one form and be stored in the other.
  *
- * @param maxBytes most decoded bytes that are accepted; longer text is refused before it is decoded
- * @returns the bytes, or undefined when the text is not canonical base64 or too long; the empty text is zero bytes
+ * @param maxBytes maximum decoded bytes. A longer text is refused before it is decoded
+ * @returns the bytes. Undefined if the text is too long or has another form. The empty text gives zero bytes
  *
  * @example decodeStrictBase64('AQI=', 16) // Uint8Array [1, 2]
  */
 export function decodeStrictBase64(text: string, maxBytes: number): Uint8Array | undefined {
   if (text.length % 4 !== 0 || text.length > Math.ceil(maxBytes / 3) * 4) return undefined
   const bytes = Buffer.from(text, 'base64')
-  // Node's decoder skips what it does not know; writing the bytes again shows whether anything was skipped.
+  // Node's decoder skips invalid characters. Encoding the bytes again shows whether it skipped any.
   if (bytes.length > maxBytes || bytes.toString('base64') !== text) return undefined
   return new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.length)
 }

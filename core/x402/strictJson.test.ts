@@ -14,7 +14,7 @@ t.test(
     for (const [name, source] of Object.entries(cases)) {
       const outcome = read(bytesOf(source))
       if (name.startsWith('n_')) t.equal(outcome, undefined, name)
-      // RFC 8259 only asks that keys SHOULD be unique; here they must be.
+      // RFC 8259 only says that keys SHOULD be unique; here they must be.
       else if (name.startsWith('y_')) t.equal(outcome === undefined, name.includes('duplicated_key'), name)
       else if (/^i_(string|object_key|structure)/.test(name)) t.equal(outcome, undefined, name)
     }

@@ -1,22 +1,22 @@
-/** Deepest nesting of arrays and objects that is accepted unless the caller says otherwise. */
+/** Maximum nesting of arrays and objects, if the caller sets no other limit. */
 const DEFAULT_MAX_DEPTH = 64
 
-export interface StrictJsonOptions {
-  /** Deepest nesting of arrays and objects; a scalar alone has depth 0. Default 64. */
+interface StrictJsonOptions {
+  /** Maximum nesting of arrays and objects. A scalar alone has depth 0. 64 if absent. */
   readonly maxDepth?: number
 }
 
-export type StrictJson =
+type StrictJson =
   | { readonly ok: true; readonly value: unknown }
   | { readonly ok: false; readonly message: string }
 
 /**
- * Reads JSON that has one meaning only. Beyond the grammar of RFC 8259 it refuses what parsers disagree about: duplicate
- * keys (section 4), unpaired surrogates (section 8.2), a byte order mark (section 8.1), numbers beyond the range of a
- * double (section 6), deep nesting, and the key `__proto__`, which `Object.assign` would take for a prototype.
+ * Reads JSON that has only one meaning. It follows the grammar of RFC 8259, and refuses what parsers read differently: duplicate
+ * keys (section 4), unpaired surrogates (section 8.2), a byte order mark (section 8.1), numbers beyond the range of a double
+ * (section 6), deep nesting, and the key `__proto__`, which `Object.assign` would treat as a prototype.
  *
- * Objects have the usual prototype, so a reader that takes a name from outside asks `Object.hasOwn` first. Messages name
- * keys and positions, never values. The work is linear in the text's length; the caller bounds the length.
+ * Objects have the usual prototype, so a reader that gets a name from outside must check `Object.hasOwn` first. Messages name keys
+ * and positions, never values. The work is linear in the text's length, which the caller limits.
  *
  * @example parseStrictJson('{"a":1,"a":2}') // { ok: false, message: 'Expected each key once in an object, got "a" twice.' }
  */
@@ -26,7 +26,7 @@ export function parseStrictJson(text: string, options: StrictJsonOptions = {}): 
   try {
     value = JSON.parse(text)
   } catch (error) {
-    // V8's message quotes the text; only the position is safe to pass on.
+    // V8's message quotes the text, so only the position in it is passed on.
     const position = / at position (\d+)/.exec((error as Error).message)?.[1]
     return refused(
       `Expected JSON (RFC 8259)${position === undefined ? '' : `, got something else at ${position}`}.`,
@@ -41,17 +41,17 @@ export function parseStrictJson(text: string, options: StrictJsonOptions = {}): 
 const refused = (message: string): StrictJson => ({ ok: false, message })
 
 /**
- * Whether a text without escapes has one meaning, told from what was read of it: a fraction of the work of
- * {@link findAmbiguity}, which has the last word on every other text (bench/paid.ts).
+ * Whether a text without escapes has only one meaning, judged by its parsed value. This takes a fraction of the work of
+ * {@link findAmbiguity}, which decides for every other text (bench/paid.ts).
  *
- * Without escapes a key is the same text wherever it stands, and of one that is written twice the value keeps one: then it
- * has fewer keys than the text has colons outside strings.
+ * Without escapes, equal keys have equal texts. The parsed value keeps only one of two equal keys, so it has fewer keys than the
+ * text has colons outside strings.
  */
 function isPlain(text: string, value: unknown, maxDepth: number): boolean {
   return !text.includes('\\') && keysOf(value, maxDepth) === colonsOf(text)
 }
 
-/** How many keys all objects in a value have; NaN when it is too deep, or has a number or a key that is refused. */
+/** Number of keys of all objects in a value. NaN if the value is too deep, or contains a forbidden number or key. */
 function keysOf(value: unknown, depthLeft: number): number {
   if (typeof value === 'number') return Number.isFinite(value) ? 0 : Number.NaN
   if (typeof value !== 'object' || value === null) return 0
@@ -68,7 +68,7 @@ function keysOf(value: unknown, depthLeft: number): number {
   return count
 }
 
-/** Colons outside strings, in a text of JSON without escapes. */
+/** Number of colons outside strings, in a JSON text without escapes. */
 function colonsOf(text: string): number {
   let count = 0
   for (let i = 0; i < text.length; i++) {
@@ -84,11 +84,11 @@ const COLON = 0x3a
 const BACKSLASH = 0x5c
 
 /**
- * What is ambiguous in a text that is known to be JSON: that knowledge keeps the scan simple. Iterative, so that no input
- * can exhaust the stack; strings are skipped by `indexOf`, which is what makes it fast on signatures and transactions.
+ * The ambiguity of a text. The text is known to be valid JSON, which keeps the scan simple. The scan is iterative, so that no input
+ * can exhaust the stack. It skips strings by `indexOf`, which is fast for signatures and transactions.
  */
 function findAmbiguity(text: string, maxDepth: number): string | undefined {
-  /** One entry per open container: the keys seen so far, null for an array. */
+  /** One entry per open container, which has the keys so far, or is null for an array. */
   const open: (Set<string> | null)[] = []
   for (let i = 0; i < text.length; i++) {
     const c = text.charCodeAt(i)
@@ -119,7 +119,7 @@ function findAmbiguity(text: string, maxDepth: number): string | undefined {
   }
 }
 
-/** Index of the quote that closes the string opened at `start`. */
+/** Index of the quote that closes the string that begins at `start`. */
 function endOfString(text: string, start: number): number {
   let end = start
   do {
@@ -128,7 +128,7 @@ function endOfString(text: string, start: number): number {
   return end
 }
 
-/** True when an odd number of backslashes stands before the index. */
+/** Whether an odd number of backslashes precedes the index. */
 function isEscaped(text: string, index: number): boolean {
   let first = index
   while (text.charCodeAt(first - 1) === BACKSLASH) first--
@@ -137,12 +137,12 @@ function isEscaped(text: string, index: number): boolean {
 
 function endOfNumber(text: string, start: number): number {
   let end = start + 1
-  // In valid JSON a number ends at whitespace, a comma, a bracket or the end: digits, signs, `.`, `e` and `E` go on.
+  // Digits, signs, `.`, `e` and `E` belong to the number. In valid JSON it ends at whitespace, a comma, a bracket or the end.
   while (end < text.length && /[\d+\-.eE]/.test(text[end]!)) end++
   return end
 }
 
-/** In valid JSON a string is a key exactly when a colon follows. */
+/** Whether a string is a key, which in valid JSON is the case exactly if a colon follows. */
 function isKey(text: string, end: number): boolean {
   let next = end + 1
   while (text.charCodeAt(next) <= 0x20) next++
@@ -151,10 +151,21 @@ function isKey(text: string, end: number): boolean {
 
 const shorten = (key: string): string => JSON.stringify(key.length > 40 ? `${key.slice(0, 40)}…` : key)
 
-/** A property of the object itself, so that nothing is read from a prototype; undefined when it has none. */
+/** A property of the object itself, never of its prototype. Undefined if there is none. */
 export function own(object: Readonly<Record<string, unknown>>, name: string): unknown {
   return Object.hasOwn(object, name) ? object[name] : undefined
 }
 
 export const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
+
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+
+/** Reads bytes as strict JSON in UTF-8. Never throws. */
+export function parseBody(body: Uint8Array): StrictJson {
+  try {
+    return parseStrictJson(utf8.decode(body))
+  } catch {
+    return { ok: false, message: 'Expected UTF-8, got other bytes.' }
+  }
+}

@@ -1,6 +1,6 @@
 #!/bin/sh
-# install.sh PACKAGE LOCK FOLDER: unpacks the npm package into an empty folder, together with what it needs to run, in the
-# versions of the lock file. Packages bring their compiled parts along, so no script of theirs has to run here.
+# install.sh PACKAGE LOCK FOLDER: unpacks the npm package into an empty folder, together with its dependencies, in the
+# versions of the lock file. Packages include their compiled parts, so none of their scripts has to run here.
 set -eu
 package=$1 lock=$2 folder=$3
 
@@ -9,7 +9,7 @@ tar -xzf "$package" -C "$folder" --strip-components=1
 cp "$lock" "$folder/package-lock.json"
 cd "$folder"
 
-# Tools of developers, and the local chains of `tollgate demo` (55 MB), are not even looked for.
+# Development dependencies are removed from both files: npm need not resolve them.
 node -e '
   const fs = require("node:fs")
   const edit = (file, change) => {
@@ -19,7 +19,6 @@ node -e '
   }
   const strip = (content) => {
     delete content.devDependencies
-    delete content.optionalDependencies
     delete content.overrides
   }
   edit("package.json", strip)
@@ -28,5 +27,5 @@ node -e '
 npm ci --omit=dev --ignore-scripts --no-audit --no-fund
 rm package-lock.json
 
-# Node runs none of these from packages: types, sources and their maps.
+# Files in packages that Node never runs: types, sources and source maps.
 find node_modules -type f \( -name '*.ts' -o -name '*.mts' -o -name '*.cts' -o -name '*.map' \) -delete

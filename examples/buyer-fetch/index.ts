@@ -11,7 +11,7 @@ const { LINK_URL, BUYER_KEY, NETWORK = 'eip155:84532' } = process.env
 if (!LINK_URL || !BUYER_KEY) throw new Error('Expected LINK_URL and BUYER_KEY in the environment.')
 
 const account = privateKeyToAccount(BUYER_KEY as `0x${string}`)
-// The network is named, so that a key for a test network never signs for another one.
+// The network is fixed, so that a key for a test network never signs for another one.
 const payingFetch = wrapFetchWithPaymentFromConfig(fetch, {
   schemes: [{ network: NETWORK as `eip155:${string}`, client: new ExactEvmScheme(account) }],
 })
@@ -22,7 +22,7 @@ const answer = (await response.json()) as { data?: unknown; _svc?: { purchaseId:
 console.log(
   JSON.stringify({
     status: response.status,
-    // The seller's answer stands in `data`, the purchase beside it.
+    // The seller's response is in `data`, the purchase beside it.
     data: answer.data,
     purchaseId: answer._svc?.purchaseId,
     transaction: receipt && JSON.parse(atob(receipt)).transaction,

@@ -15,7 +15,7 @@ const { MCP_URL, BUYER_KEY, NETWORK = 'eip155:84532', QUERY = 'weather' } = proc
 if (!MCP_URL || !BUYER_KEY) throw new Error('Expected MCP_URL and BUYER_KEY in the environment.')
 
 const account = privateKeyToAccount(BUYER_KEY as `0x${string}`)
-// The network is named, so that a key for a test network never signs for another one.
+// The network is fixed, so that a key for a test network never signs for another one.
 const wallet = x402Client.fromConfig({
   schemes: [{ network: NETWORK as `eip155:${string}`, client: new ExactEvmScheme(account) }],
 })
@@ -35,19 +35,19 @@ const call = async (name: string, args: Record<string, unknown>, payment?: unkno
     ...(payment !== undefined && { _meta: { 'x402/payment': payment } }),
   })) as Called
 
-// What costs something, so that there is something to pay.
+// Only paid links, so that there is something to pay.
 const found = await call('search_links', { q: QUERY, minPrice: '0.000001', maxPrice: '0.05', limit: 1 })
 const link: string | undefined = found.structuredContent.results[0]?.url
-if (link === undefined) throw new Error(`Nothing is sold for ${QUERY}.`)
+if (link === undefined) throw new Error(`No paid link found for ${QUERY}.`)
 
-// The first call of a paid link is answered with its offer. The same call again, with that signed, is the one that buys.
+// The first call of a paid link returns its offer. The same call with the signed payment buys.
 const offer = await call('call_link', { link })
 const isOffer = offer.isError && offer.structuredContent?.x402Version === 2
 const payment = isOffer && (await wallet.createPaymentPayload(offer.structuredContent as PaymentRequired))
 const bought = payment ? await call('call_link', { link }, payment) : offer
 
-const { answer, purchaseId, error } = bought.structuredContent
+const { response, purchaseId, error } = bought.structuredContent
 const { transaction } = bought._meta?.['x402/payment-response'] ?? {}
-console.log(JSON.stringify({ link, answer, purchaseId, transaction, error }))
+console.log(JSON.stringify({ link, response, purchaseId, transaction, error }))
 if (bought.isError) process.exitCode = 1
 await client.close()

@@ -23,14 +23,17 @@ console.log(
 )
 if (!response.ok) process.exitCode = 1
 
-/** The vault builds the payment. While its owner is asked it answers 202, and the same request goes on waiting. */
+/**
+ * The vault builds the payment. While its owner's approval is open it responds with 202, and the same request
+ * is repeated.
+ */
 async function signPayment(offer: unknown): Promise<string> {
   const request = {
     method: 'POST',
     headers: {
       'content-type': 'application/json',
       authorization: `Bearer ${VAULT_TOKEN}`,
-      // One purchase, however often it is asked for.
+      // One purchase, regardless of the number of requests.
       'idempotency-key': crypto.randomUUID(),
     },
     body: JSON.stringify({

@@ -9,7 +9,7 @@ const free = { isPaid: false } as RouteInfo
 const denying = (...wallets: string[]) =>
   plugin.setup({ wallets }, { ports: { log } } as unknown as PluginEnv<'log'>)
 
-/** A call as far as the plugin looks at it. */
+/** The part of a call that the plugin reads. */
 const callOf = (payer: string) =>
   ({ payment: { identity: { payer } }, link: { id: '1' }, errorCode: null }) as unknown as Exchange
 

@@ -7,12 +7,13 @@ export default {
   api: 1,
   options,
   needs: ['log'],
-  // `payment` is there once x402 has checked it: an order in which it is not stops the start.
+  // `payment` is set after x402 has checked it. If the plugins are in an order in which it is not set, the
+  // gateway does not start.
   slots: { claim: { reads: ['payment'] } },
   setup({ wallets }, { ports: { log } }) {
     const denied = new Set(wallets.map((wallet) => wallet.toLowerCase()))
     return {
-      // A free link has no buyer to look at: the plugin is not in its program and costs it nothing.
+      // A free link has no buyer: the plugin is not in its pipeline, and its calls cost nothing extra.
       route({ isPaid }) {
         if (!isPaid || denied.size === 0) return undefined
         return {
@@ -34,7 +35,7 @@ const body = JSON.stringify({
   error: { code: 'buyer_refused', message: 'This seller does not sell to your wallet.', retryable: false },
 })
 
-/** Made once and never changed: the same answer is sent to every buyer that is refused. */
+/** Created once and never changed: every refused buyer gets the same response. */
 const refusal: Reply = {
   status: 403,
   headers: ['Content-Type', 'application/json; charset=utf-8', 'Content-Length', String(body.length)],

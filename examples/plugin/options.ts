@@ -1,6 +1,6 @@
 import type { OptionsSchema } from 'tollgate/plugin'
 
-/** The type, the check, the defaults and the editor's help in one. */
+/** Type, validation, defaults and editor help in one. */
 export const options = {
   type: 'object',
   additionalProperties: false,

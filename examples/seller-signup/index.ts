@@ -23,10 +23,10 @@ if (!GATEWAY_URL || !SELLER_KEY || !API_URL)
 const wallet = privateKeyToAccount(SELLER_KEY as `0x${string}`)
 const identity = { address: wallet.address, chain: 'base' }
 
-// 1. A text to sign. It names this gateway, this wallet and a nonce that lives five minutes.
+// 1. A text to sign. It contains this gateway, this wallet and a nonce that is valid for five minutes.
 const { message } = await post<{ message: string }>('/api/agent/auth/nonce', identity)
 
-// 2. The signature opens the store; the same wallet later gets another key of the same store.
+// 2. The signature opens the store. Later, the same wallet gets another key of the same store.
 const signature = await wallet.signMessage({ message })
 const { store, apiKey } = await post<SignedUp>('/api/agent/signup', { ...identity, message, signature })
 
@@ -34,7 +34,7 @@ const { store, apiKey } = await post<SignedUp>('/api/agent/signup', { ...identit
 const link = await post<Link>('/api/v1/links', { url: API_URL, title: 'Weather', price: PRICE }, apiKey)
 console.log(JSON.stringify({ store: store.username, apiKey, link: link.fullUrl, price: link.price }))
 
-/** One call of the marketplace API; /openapi.json has the shapes of its answers. */
+/** Calls the marketplace API. /openapi.json has the schemas of its responses. */
 async function post<Data>(path: string, body: object, key?: string): Promise<Data> {
   const response = await fetch(GATEWAY_URL + path, {
     method: 'POST',
@@ -42,6 +42,6 @@ async function post<Data>(path: string, body: object, key?: string): Promise<Dat
     body: JSON.stringify(body),
   })
   const answer = (await response.json()) as { data: Data; error: { code: string; message: string } }
-  if (!response.ok) throw new Error(`${path} answered ${answer.error.code}: ${answer.error.message}`)
+  if (!response.ok) throw new Error(`${path} failed with ${answer.error.code}: ${answer.error.message}`)
   return answer.data
 }

@@ -1,8 +1,9 @@
 /**
- * A shop that sells one thing. Its page opens the checkout in a popup; the order counts as paid when the signed webhook says
- * so, whatever the page was told.
+ * A shop that sells one thing. Its page opens the checkout in a popup. An order counts as paid when the
+ * signed webhook says so, regardless of what the page received.
  *
- *   TOLLGATE_URL=http://127.0.0.1:8402 API_KEY=tg_live_… WEBHOOK_SECRET=whsec_… PORT=9000 node examples/shop/index.ts
+ * TOLLGATE_URL=http://127.0.0.1:8402 API_KEY=tg_live_… WEBHOOK_SECRET=whsec_… PORT=9000 node
+ * examples/shop/index.ts
  */
 import { randomUUID } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
@@ -15,7 +16,7 @@ if (!TOLLGATE_URL || !API_KEY || !WEBHOOK_SECRET)
   throw new Error('Expected TOLLGATE_URL, API_KEY and WEBHOOK_SECRET in the environment.')
 
 const webhook = new Webhook(WEBHOOK_SECRET)
-/** Orders and what paid them. A real shop keeps them in its database. */
+/** Orders and the purchases that paid them. A real shop stores them in its database. */
 const orders = new Map<string, { paidBy: string | null }>()
 
 const page = `<!doctype html>
@@ -39,7 +40,7 @@ const page = `<!doctype html>
 </script>
 </html>`
 
-/** The price and the order's number are the server's: what a browser sends could be anybody's. */
+/** The server sets the price and the order number: a browser could send anything. */
 async function order(response: ServerResponse, shopUrl: string): Promise<void> {
   const id = randomUUID()
   orders.set(id, { paidBy: null })
@@ -73,7 +74,7 @@ async function hear(request: IncomingMessage, response: ServerResponse): Promise
     return send(response, 401, 'text/plain', 'not signed by the gateway')
   }
   const known = orders.get(event.data.session?.clientReferenceId ?? '')
-  // An event may come twice; the second one changes nothing.
+  // An event may arrive twice. The second one changes nothing.
   if (event.type === 'payment.confirmed' && known !== undefined) known.paidBy = event.purchaseId
   send(response, 200, 'text/plain', 'heard')
 }

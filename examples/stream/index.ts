@@ -1,8 +1,8 @@
 /**
- * Sells a stream. The buyer is charged first (`settle: before`), and then gets every event when it comes: nothing is
- * held back and nothing is wrapped (`responseMode: raw`), the purchase is named in headers.
+ * Sells a stream. The buyer is charged first (`settle: before`), and then gets every event immediately:
+ * nothing is buffered or wrapped (`responseMode: raw`), and the purchase is in headers.
  *
- *   GATEWAY_URL=… API_KEY=tg_live_… BUYER_KEY=0x… node examples/stream/index.ts
+ * GATEWAY_URL=… API_KEY=tg_live_… BUYER_KEY=0x… node examples/stream/index.ts
  */
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'

@@ -1,7 +1,7 @@
 import type { VaultOperation, VaultPlugin } from 'tollgate/plugin'
 import { options } from './options.ts'
 
-/** What is worth a question; reading an address or one's budget is not. */
+/** Operations that may need approval. Reading an address or a budget does not. */
 const watched: readonly VaultOperation[] = [
   'vault_call',
   'vault_sign_tx',
@@ -10,13 +10,17 @@ const watched: readonly VaultOperation[] = [
   'vault_sign_x402',
 ]
 
-/** Asks the owner for calls of unknown hosts, and for everything at night. It can only ask more often, never less. */
+/**
+ * Requires approval for calls to unknown hosts, and for everything at night. It can only make the rules
+ * stricter.
+ */
 export default {
   name: 'ask-more',
   api: 1,
   options,
   needs: ['clock'],
-  // After the vault's own rules, which write the verdict: an order in which nobody does stops the start.
+  // Runs after the vault's own rules, which write the verdict. If no plugin before it does, the vault does
+  // not start.
   slots: { authorize: { reads: ['verdict'] } },
   setup({ hosts, quietFrom, quietTo, timeZone }, { ports: { clock } }) {
     const known = new Set(hosts.map((host) => host.toLowerCase()))
@@ -26,14 +30,14 @@ export default {
       return quietFrom <= quietTo ? now >= quietFrom && now < quietTo : now >= quietFrom || now < quietTo
     }
     return {
-      // Once per operation: undefined means that the plugin is not in its program and costs it nothing.
+      // Called once per operation. Undefined means that the plugin is not in its pipeline and costs nothing.
       route(operation) {
         if (!watched.includes(operation)) return undefined
         return {
           authorize(x) {
             if (isQuiet()) return { decision: 'ask', reason: `It is between ${quietFrom} and ${quietTo}.` }
             if (operation !== 'vault_call') return undefined
-            // The vault has read the address before and refused what is none.
+            // The vault has already parsed the address and rejected an invalid one.
             const { host } = new URL(String(x.input['url']))
             if (known.has(host)) return undefined
             return { decision: 'ask', reason: `${host} is not on the list of hosts.` }

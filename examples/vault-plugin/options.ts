@@ -1,6 +1,6 @@
 import type { OptionsSchema } from 'tollgate/plugin'
 
-/** The type, the check, the defaults and the editor's help in one. */
+/** Type, validation, defaults and editor help in one. */
 export const options = {
   type: 'object',
   additionalProperties: false,
@@ -10,7 +10,8 @@ export const options = {
       default: [],
       maxItems: 1_000,
       items: { type: 'string', minLength: 1, description: 'A host, with its port where it has one.' },
-      description: 'Hosts that may be called without a question, as far as the other rules let them.',
+      description:
+        'Hosts that the agent may call without asking for approval, if the other rules also allow the call.',
     },
     quietFrom: {
       type: 'string',

@@ -1,7 +1,7 @@
 /**
- * Hears of a link's sales. It says where it listens, and then every sale once, as a line of JSON.
+ * Receives a link's sales. Prints where it listens, and then every sale once, as a JSON line.
  *
- *   WEBHOOK_SECRET=whsec_… PORT=9000 node examples/webhook-receiver/index.ts
+ * WEBHOOK_SECRET=whsec_… PORT=9000 node examples/webhook-receiver/index.ts
  */
 import { createServer, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -19,15 +19,18 @@ const { WEBHOOK_SECRET, PORT = '0' } = process.env
 if (!WEBHOOK_SECRET) throw new Error('Expected WEBHOOK_SECRET in the environment: the link shows it once.')
 
 const webhook = new Webhook(WEBHOOK_SECRET)
-/** In a database, in the transaction that does the work: an event may come more than once, always under the same id. */
+/**
+ * In production use a database, in the transaction that does the work: an event may arrive more than once,
+ * always with the same id.
+ */
 const seen = new Set<string>()
 
-/** A payment that came too late is told as well: then the status is `refund_due`, and nothing is to be delivered for it. */
+/** A payment that arrived too late is reported too, with status `refund_due`. Deliver nothing for it. */
 const isSale = ({ event, data }: Event) =>
   event === 'purchase.confirmed' && (data.status === 'settled' || data.status === 'delivered')
 
 async function receive(request: IncomingMessage): Promise<number> {
-  // The bytes as they came: JSON that was parsed and written again has another signature.
+  // The bytes as received: JSON that was parsed and serialized again has a different signature.
   const body = await text(request)
   const headers = request.headers as Record<string, string>
   let event: Event
@@ -41,7 +44,8 @@ async function receive(request: IncomingMessage): Promise<number> {
     seen.add(id)
     console.log(JSON.stringify({ purchaseId: event.purchaseId, amount: event.amount }))
   }
-  // Anything from 200 to 299 ends it. Work that takes longer than 15 seconds belongs behind the answer.
+  // Any status from 200 to 299 confirms the event. Work that takes longer than 15 seconds belongs after the
+  // response.
   return 200
 }
 

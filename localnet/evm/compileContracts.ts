@@ -4,18 +4,29 @@ import { createRequire } from 'node:module'
 
 const SOURCES = new URL('./contracts/', import.meta.url)
 const ARTEFACTS = new URL('./artefacts/', import.meta.url)
-/** Contracts that a local chain installs; the rest of the sources are parts of these. */
-const WANTED = ['TestUSDC', 'SilentUSDC', 'Multicall3', 'SmartWallet', 'SmartWalletFactory']
+/** Contracts that a local chain installs. The other sources are parts of these. */
+const WANTED = [
+  'TestUSDC',
+  'SilentUSDC',
+  'Multicall3',
+  'SmartWallet',
+  'SmartWalletFactory',
+  'Permit2',
+  'ExactPermit2Proxy',
+  'UptoPermit2Proxy',
+  'BatchSettlement',
+  'Erc3009DepositCollector',
+]
 
-/** One contract as it is kept beside its source. */
+/** A compiled contract, as stored beside its source. */
 export type Artefact = {
   contractName: string
   compiler: string
-  /** SHA-256 over every source file, name and text, so that a changed source without a new artefact shows. */
+  /** SHA-256 over the names and texts of all source files. It detects a changed source whose artefact was not compiled again. */
   sourcesSha256: string
   abi: unknown[]
   deployedBytecode: `0x${string}`
-  /** Storage slot of each state variable; the chain writes balances there. */
+  /** Storage slot of each state variable. The chain writes balances to these slots. */
   storageSlots: Record<string, number>
 }
 
@@ -35,11 +46,11 @@ type SolcOutput = {
 }
 
 /**
- * Compiles the local chain's contracts with the `solc` of node_modules, offline, and returns the artefacts by name.
+ * Compiles the local chain's contracts with the `solc` of node_modules, offline. Returns the artefacts by name.
  *
- * Run as a program it writes them: `node localnet/evm/compileContracts.ts`.
+ * If this module is run as a program (`node localnet/evm/compileContracts.ts`), it writes the artefacts.
  *
- * @throws {Error} with the compiler's own words when a source does not compile.
+ * @throws {Error} with the compiler's message if a source does not compile
  */
 export function compileContracts(): Map<string, Artefact> {
   const solc = createRequire(import.meta.url)('solc') as { compile(input: string): string; version(): string }
@@ -76,7 +87,7 @@ export function compileContracts(): Map<string, Artefact> {
 }
 
 const settings = {
-  // Code without a metadata hash: the bytes then depend on the source alone, not on comments or paths.
+  // Without a metadata hash, the bytecode depends only on the code, not on comments or paths.
   metadata: { bytecodeHash: 'none', appendCBOR: false },
   optimizer: { enabled: true, runs: 200 },
   evmVersion: 'shanghai',

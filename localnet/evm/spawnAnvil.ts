@@ -4,45 +4,45 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { LocalChainError } from '../localChainError.ts'
+import { LocalChainError } from '../jsonRpcClient.ts'
 
-/** How long anvil may take to say that it listens, in milliseconds; it takes about 50 on an idle machine. */
+/** How long anvil may take until it listens, in ms. On an idle machine it takes about 50 ms. */
 const START_TIMEOUT_MS = 20_000
 
-/** What is told to anvil at its start. */
+/** Options for the start of anvil. */
 export type AnvilOptions = {
   chainId: number
-  /** TCP port on 127.0.0.1; 0 lets the system choose. */
+  /** TCP port on 127.0.0.1. 0 to let the system choose. */
   port: number
-  /** Milliseconds between blocks; absent, every transaction gets a block at once. */
+  /** Time between blocks, in ms. If absent, every transaction gets a block at once. */
   blockTimeMs?: number
-  /** With `blockTimeMs`: every transaction gets a block at once as well. */
+  /** With `blockTimeMs`, true to give every transaction a block at once too. */
   minesAtOnce?: boolean
-  /** Gas that the transactions of one block may use. Default: anvil's. */
+  /** Maximum gas of the transactions in one block. If absent, anvil's default. */
   blockGas?: number
 }
 
 /** A running anvil. */
 export type AnvilProcess = {
   rpcUrl: string
-  /** Ends the process and resolves when it is gone; calling it again is harmless. */
+  /** Ends the process, and resolves when it is gone. May be called again. */
   stop(): Promise<void>
 }
 
 /**
  * Starts the anvil binary of the npm package `@foundry-rs/anvil` and waits until it listens.
  *
- * The platform's binary is run directly, not through the package's script, so that ending the child ends the node.
- * The child is killed with this process; where this one is killed itself, a small shell that waits for that does it.
+ * The platform's binary is run directly instead of through the package's script, so that killing the child ends the node. This
+ * process kills the child when it ends. If this process is killed itself, a small shell does that.
  *
- * @throws {LocalChainError} `local_chain_not_installed` or `local_chain_start_failed`.
+ * @throws {LocalChainError} `local_chain_not_installed` or `local_chain_start_failed`
  */
 export async function spawnAnvil(options: AnvilOptions): Promise<AnvilProcess> {
   const binary = anvilBinary()
   const args = ['--host', '127.0.0.1', '--port', String(options.port), '--chain-id', String(options.chainId)]
-  // First come, first mined: a test that sends two transactions knows their order whatever their tips.
+  // Transactions are mined in order of arrival, so that their tips do not affect the order and tests can rely on it.
   args.push('--order', 'fifo')
-  // Anvil's own place for old states is below the user's home, and it may leave them there.
+  // By default, anvil stores old states below the user's home, and may leave them there.
   const scratch = mkdtempSync(join(tmpdir(), 'tollgate-anvil-'))
   args.push('--cache-path', scratch)
   if (options.blockGas !== undefined) args.push('--gas-limit', String(options.blockGas))
@@ -52,7 +52,7 @@ export async function spawnAnvil(options: AnvilOptions): Promise<AnvilProcess> {
   const child = spawn(binary, args, { stdio: ['ignore', 'pipe', 'pipe'] })
   const guard = guardOf(child.pid, scratch)
   const kill = () => {
-    // First, so that it never sees the end of this process with a process id that somebody else has by then.
+    // The guard is killed first. Later it could kill another process that has received anvil's process id.
     guard?.kill('SIGKILL')
     child.kill('SIGKILL')
   }
@@ -85,8 +85,9 @@ export async function spawnAnvil(options: AnvilOptions): Promise<AnvilProcess> {
 }
 
 /**
- * Kills anvil when this process is gone without having done so: it waits for the end of a pipe that only this process
- * holds. In a group of its own, so that a Ctrl-C does not end it first. Windows has no such shell, and does without.
+ * A shell that kills anvil if this process ends without having done so. The shell waits for the end of a pipe that only this
+ * process has open. It runs in its own process group, so that Ctrl-C does not end it first. Windows has no such shell, so there is
+ * no guard on Windows.
  */
 function guardOf(pid: number | undefined, scratch: string): ChildProcess | undefined {
   if (pid === undefined || process.platform === 'win32') return undefined
@@ -95,7 +96,7 @@ function guardOf(pid: number | undefined, scratch: string): ChildProcess | undef
     stdio: ['pipe', 'ignore', 'ignore'],
     detached: true,
   })
-  // Without a shell everything works but this.
+  // If there is no shell, anvil runs without a guard.
   guard.on('error', () => undefined)
   guard.stdin.on('error', () => undefined)
   guard.unref()
@@ -105,32 +106,32 @@ function guardOf(pid: number | undefined, scratch: string): ChildProcess | undef
 
 function listening(child: ChildProcess): Promise<string> {
   return new Promise((resolve, reject) => {
-    let said = ''
+    let printed = ''
     const fail = (why: string, cause?: unknown) => {
       clearTimeout(timer)
       reject(new LocalChainError('local_chain_start_failed', `anvil did not start: ${why}`, { cause }))
     }
-    const timer = setTimeout(() => fail(`no answer within ${START_TIMEOUT_MS} ms`), START_TIMEOUT_MS)
+    const timer = setTimeout(() => fail(`no response within ${START_TIMEOUT_MS} ms`), START_TIMEOUT_MS)
     child.once('error', (error) => fail(error.message, error))
-    child.once('close', (code) => fail(`it ended with code ${code}. It said: ${said.slice(-500)}`))
+    child.once('close', (code) => fail(`it ended with code ${code}. Its output: ${printed.slice(-500)}`))
     child.stderr?.on('data', (chunk: Buffer) => {
-      said += chunk
+      printed += chunk
     })
     child.stdout?.on('data', (chunk: Buffer) => {
-      // The banner ends with the address; after that the log of every call is read and thrown away, because a
-      // full pipe would stop the node.
-      if (said === 'listening') return
-      said += chunk
-      const address = /Listening on (127\.0\.0\.1:\d+)/.exec(said)?.[1]
+      // The banner ends with the address. The log of calls that follows is read and discarded, because a full pipe would stop the
+      // node.
+      if (printed === 'listening') return
+      printed += chunk
+      const address = /Listening on (127\.0\.0\.1:\d+)/.exec(printed)?.[1]
       if (address === undefined) return
-      said = 'listening'
+      printed = 'listening'
       clearTimeout(timer)
       resolve(`http://${address}`)
     })
   })
 }
 
-/** The binary's path: npm installs it in a package of its own for each platform. */
+/** Path of the binary. npm installs it in another package for each platform. */
 function anvilBinary(): string {
   const arch = process.arch === 'x64' ? 'amd64' : process.arch
   const platformPackage = `@foundry-rs/anvil-${process.platform}-${arch}`
@@ -143,7 +144,7 @@ function anvilBinary(): string {
     throw new LocalChainError(
       'local_chain_not_installed',
       `The local EVM chain needs the npm packages @foundry-rs/anvil and ${platformPackage}, and they are not ` +
-        'installed. Run `npm install --include=optional @foundry-rs/anvil@1.7.1`.',
+        'installed. In a clone, run `npm install`.',
       { cause },
     )
   }

@@ -15,7 +15,7 @@ import {
 } from 'viem'
 import { generatePrivateKey, mnemonicToAccount, privateKeyToAccount } from 'viem/accounts'
 import { baseSepolia } from 'viem/chains'
-import { transferTypes } from '../../core/x402/transferTypes.ts'
+import { transferTypes } from '../../core/x402/types.ts'
 import { type LocalEvm, startLocalEvm } from './startLocalEvm.ts'
 
 const PRICE = 10_000n
@@ -110,7 +110,10 @@ function fromWire({ authorization }: WirePayment): Authorization {
   }
 }
 
-/** Sends a call from anvil's first account, whose key the node has, with gas given so that a revert is mined too. */
+/**
+ * Sends a call from anvil's first account, whose key the node has. The gas is set, so that a revert is mined
+ * too.
+ */
 async function send(chain: LocalEvm, data: Hex): Promise<Hex> {
   const from = mnemonicToAccount(chain.mnemonic).address
   return chain.send({ from, to: chain.usdcAddress, data, gas: '0x7a120' })
@@ -120,7 +123,7 @@ t.test('the chain looks like Base Sepolia to a client', async (t) => {
   const { chain, client } = await start(t)
   t.equal(await client.getChainId(), 84532)
   const usdc = { address: chain.usdcAddress, abi: usdcAbi }
-  // Through Multicall3, the way @x402/evm reads.
+  // Through Multicall3, as @x402/evm reads.
   const facts = await client.multicall({
     allowFailure: false,
     contracts: [
@@ -411,7 +414,7 @@ t.test('without anvil the error names the package to install', async (t) => {
   t.teardown(() => hooks.deregister())
   await t.rejects(startLocalEvm(), {
     code: 'local_chain_not_installed',
-    message: /npm install .*@foundry-rs\/anvil/,
+    message: /@foundry-rs\/anvil .*not installed\. In a clone, run `npm install`/,
   })
 })
 

@@ -6,25 +6,39 @@ import {
   getAddress,
   type Hex,
   keccak256,
+  maxUint256,
   numberToHex,
   parseAbi,
 } from 'viem'
 import { createJsonRpcClient, type JsonRpcClient } from '../jsonRpcClient.ts'
+import batchSettlement from './artefacts/BatchSettlement.json' with { type: 'json' }
+import erc3009DepositCollector from './artefacts/Erc3009DepositCollector.json' with { type: 'json' }
+import exactPermit2Proxy from './artefacts/ExactPermit2Proxy.json' with { type: 'json' }
 import multicall3 from './artefacts/Multicall3.json' with { type: 'json' }
+import permit2 from './artefacts/Permit2.json' with { type: 'json' }
 import silentUsdc from './artefacts/SilentUSDC.json' with { type: 'json' }
 import smartWalletFactory from './artefacts/SmartWalletFactory.json' with { type: 'json' }
 import testUsdc from './artefacts/TestUSDC.json' with { type: 'json' }
+import uptoPermit2Proxy from './artefacts/UptoPermit2Proxy.json' with { type: 'json' }
 import { spawnAnvil } from './spawnAnvil.ts'
 
-/** Base Sepolia; the chain says that it is this one, so that unmodified clients know its USDC. */
+/** The id of Base Sepolia. The chain reports it, so that unmodified clients recognize the chain's USDC. */
 export const LOCAL_EVM_CHAIN_ID = 84532
 /** USDC on Base Sepolia. @see https://developers.circle.com/stablecoins/usdc-contract-addresses */
 export const LOCAL_USDC_ADDRESS: Address = '0x036CbD53842c5426634e7929541eC2318f3dCF7e'
-/** Multicall3, the same on every chain. @see https://www.multicall3.com */
+/** Multicall3, which has the same address on every chain. @see https://www.multicall3.com */
 export const MULTICALL3_ADDRESS: Address = '0xcA11bde05977b3631167028862bE2a173976CA11'
-/** Our factory of one-owner wallets; an address of no meaning elsewhere. */
+/** Permit2, which has the same address on every chain. @see https://github.com/Uniswap/permit2 */
+export const PERMIT2_ADDRESS: Address = '0x000000000022D473030F116dDEE9F6B43aC78BA3'
+/** The x402 proxies of Permit2 for the schemes `exact` and `upto`, which have the same addresses on every chain. */
+const EXACT_PERMIT2_PROXY_ADDRESS: Address = '0x402085c248EeA27D92E8b30b2C58ed07f9E20001'
+const UPTO_PERMIT2_PROXY_ADDRESS: Address = '0x4020A4f3b7b90ccA423B9fabCc0CE57C6C240002'
+/** The contract of x402's payment channels, which has the same address on every chain, as does the collector of its deposits. */
+export const BATCH_SETTLEMENT_ADDRESS: Address = '0x4020074e9dF2ce1deE5A9C1b5c3f541D02a10003'
+export const ERC3009_COLLECTOR_ADDRESS: Address = '0x4020806089470a89826cB9fB1f4059150b550004'
+/** Factory of wallets with one owner. The address has no meaning on other chains. */
 export const SMART_WALLET_FACTORY_ADDRESS: Address = '0x5a17000000000000000000000000000000000001'
-/** The words behind anvil's ten funded accounts; known to everyone, worth nothing anywhere else. */
+/** Mnemonic of anvil's ten funded accounts. It is public, and worthless on other chains. */
 export const LOCAL_EVM_MNEMONIC = 'test test test test test test test test test test test junk'
 
 const factoryAbi = parseAbi([
@@ -32,15 +46,15 @@ const factoryAbi = parseAbi([
   'function getAddress(address owner, uint256 salt) view returns (address)',
 ])
 
-/** How a local EVM chain is started. */
+/** Options of a local EVM chain. */
 export type LocalEvmOptions = {
-  /** TCP port on 127.0.0.1. Default: a free one. */
+  /** TCP port on 127.0.0.1. If absent, a free port. */
   port?: number
-  /** Milliseconds between blocks. Default: every transaction is mined at once, in a block of its own. */
+  /** Time between blocks, in ms. If absent, every transaction is mined at once in its own block. */
   blockTimeMs?: number
-  /** With `blockTimeMs`: every transaction is mined at once as well. An idle chain's clock then goes on. */
+  /** With `blockTimeMs`, true to mine every transaction at once too. The clock of an idle chain then still advances. */
   minesAtOnce?: boolean
-  /** Gas that the transactions of one block may use. Default 30,000,000. */
+  /** Gas limit of a block. 30,000,000 if absent. */
   blockGas?: number
 }
 
@@ -48,64 +62,67 @@ export type LocalEvmOptions = {
 export type LocalEvm = {
   rpcUrl: string
   chainId: number
-  /** CAIP-2 name: `eip155:84532`. */
+  /** CAIP-2 name, which is `eip155:84532`. */
   network: string
   usdcAddress: Address
   multicall3Address: Address
   smartWalletFactory: Address
   mnemonic: string
-  /** Any JSON-RPC call, `anvil_…` and `evm_…` included. */
+  /** Makes any JSON-RPC call, including `anvil_…` and `evm_…`. */
   rpc: JsonRpcClient
   /**
-   * Sends a transaction from one of anvil's accounts or an impersonated one: the node needs no key. The node answers
-   * before the transaction is in a block; this waits for that, unless automine is off. @returns its hash
+   * Sends a transaction from one of anvil's accounts or an impersonated account, for which the node needs no key. Waits until the
+   * transaction is in a block, unless automine is off.
+   *
+   * @returns the transaction's hash
    */
   send(transaction: { from: string; to: string; data?: string; gas?: Hex }): Promise<Hex>
   /** Adds ether to a balance. */
   fundEth(address: Address, wei: bigint): Promise<void>
   balanceEth(address: Address): Promise<bigint>
-  /** Adds USDC to a balance. It is a write to storage, sealed in a block: no transaction, no Transfer event. */
+  /** Adds USDC to a balance. This writes to storage and puts the change into a block, without a transaction or a Transfer event. */
   mintUsdc(address: Address, amountAtomic: bigint): Promise<void>
   balanceUsdc(address: Address): Promise<bigint>
+  /** Allows Permit2 to transfer this much of the owner's USDC, by a write to storage. Without a limit if no amount is given. */
+  allowPermit2(owner: Address, amountAtomic?: bigint): Promise<void>
   /** While true, the token refuses transfers from and to the account. */
   setBlacklisted(address: Address, isBlacklisted: boolean): Promise<void>
-  /** While true, the token refuses everything that writes. */
+  /** While true, the token refuses every call that writes. */
   setUsdcPaused(isPaused: boolean): Promise<void>
-  /** Which token answers at the USDC address; `silent` does not revert on a used authorisation. Balances stay. */
+  /** Selects the token at the USDC address. `silent` does not revert on a used authorization. Balances stay. */
   useToken(token: 'usdc' | 'silent'): Promise<void>
-  /** Where the wallet of this owner and salt is, or will be. */
+  /** Address of the wallet of this owner and salt. The wallet need not exist. */
   smartWalletAddress(owner: Address, salt?: bigint): Promise<Address>
-  /** Calldata that makes the wallet; what ERC-6492 wraps beside the factory's address. */
+  /** Calldata that creates the wallet. ERC-6492 wraps it with the factory's address. */
   smartWalletCalldata(owner: Address, salt?: bigint): Hex
-  /** Makes the wallet (once; again is harmless) and returns its address. With automine off, call `mine()` too. */
+  /** Creates the wallet if it does not exist, and returns its address. If automine is off, call `mine()` too. */
   deploySmartWallet(owner: Address, salt?: bigint): Promise<Address>
-  /** Mines blocks now, pending transactions first. */
+  /** Mines blocks now. The first contains the pending transactions. */
   mine(blocks?: number): Promise<void>
-  /** With false, transactions wait in the pool until `mine()`. */
+  /** If false, transactions wait in the pool until `mine()`. */
   setAutomine(isOn: boolean): Promise<void>
-  /** Replaces the last blocks by as many empty ones; their transactions are gone, from the pool too. */
+  /** Replaces the last blocks by as many empty blocks. Their transactions are lost, and not in the pool either. */
   reorg(depth: number): Promise<void>
-  /** Takes a transaction out of the pool. */
+  /** Removes a transaction from the pool. */
   dropTransaction(hash: Hex): Promise<void>
   /** Base fee of the next block, in wei per gas. */
   setNextBlockBaseFee(weiPerGas: bigint): Promise<void>
-  /** Moves the chain's clock ahead and mines a block there. */
+  /** Advances the chain's clock and mines a block at the new time. */
   advanceTime(seconds: number): Promise<void>
   blockNumber(): Promise<bigint>
-  /** Ends the node; resolves when the process is gone. */
+  /** Ends the node, and resolves when the process is gone. */
   close(): Promise<void>
 }
 
 /**
- * Starts an EVM chain on this machine that unmodified x402 clients take for Base Sepolia: anvil, with a test USDC
- * and Multicall3 at their real addresses and a factory of ERC-1271 wallets.
+ * Starts a local EVM chain that unmodified x402 clients accept as Base Sepolia. It is anvil with a test USDC, Multicall3, Permit2
+ * with its x402 proxies and the contract of x402's payment channels at their real addresses, and with a factory of ERC-1271 wallets.
  *
- * @example
- * const chain = await startLocalEvm()
+ * @example const chain = await startLocalEvm()
  * await chain.mintUsdc(buyer, 5_000_000n) // 5 USDC
  * await chain.close()
  *
- * @throws {LocalChainError} when anvil is not installed or does not start.
+ * @throws {LocalChainError} if anvil is not installed or does not start
  */
 export async function startLocalEvm(options: LocalEvmOptions = {}): Promise<LocalEvm> {
   const anvil = await spawnAnvil({ port: 0, ...options, chainId: LOCAL_EVM_CHAIN_ID })
@@ -114,7 +131,12 @@ export async function startLocalEvm(options: LocalEvmOptions = {}): Promise<Loca
     await rpc('anvil_setCode', LOCAL_USDC_ADDRESS, testUsdc.deployedBytecode)
     await rpc('anvil_setCode', MULTICALL3_ADDRESS, multicall3.deployedBytecode)
     await rpc('anvil_setCode', SMART_WALLET_FACTORY_ADDRESS, smartWalletFactory.deployedBytecode)
-    // A reorganisation goes back to the state kept with a block; without this one it would lose the contracts.
+    await rpc('anvil_setCode', PERMIT2_ADDRESS, permit2.deployedBytecode)
+    await rpc('anvil_setCode', EXACT_PERMIT2_PROXY_ADDRESS, exactPermit2Proxy.deployedBytecode)
+    await rpc('anvil_setCode', UPTO_PERMIT2_PROXY_ADDRESS, uptoPermit2Proxy.deployedBytecode)
+    await rpc('anvil_setCode', BATCH_SETTLEMENT_ADDRESS, batchSettlement.deployedBytecode)
+    await rpc('anvil_setCode', ERC3009_COLLECTOR_ADDRESS, erc3009DepositCollector.deployedBytecode)
+    // A reorganization returns to the state that is stored with a block. Without this block, it would lose the contracts.
     await rpc('evm_mine')
   } catch (error) {
     await anvil.stop()
@@ -126,7 +148,7 @@ export async function startLocalEvm(options: LocalEvmOptions = {}): Promise<Loca
     rpc('anvil_setStorageAt', LOCAL_USDC_ADDRESS, slot, numberToHex(value, { size: 32 }))
   const addToSlot = async (slot: Hex, amount: bigint) =>
     writeUsdc(slot, BigInt(await readUsdc(slot)) + amount)
-  // Reading a balance and writing the sum are two calls: two at a time would lose one of the sums.
+  // An addition reads the balance and writes the sum in two calls. If two additions were concurrent, one of them would be lost.
   let lastAddition: Promise<unknown> = Promise.resolve()
   const inTurn = (addition: () => Promise<void>): Promise<void> => {
     const turn = lastAddition.then(addition)
@@ -149,10 +171,10 @@ export async function startLocalEvm(options: LocalEvmOptions = {}): Promise<Loca
     )
     return getAddress(`0x${word.slice(26)}`)
   }
-  /** Puts what was written into a block of its own, so that a later `reorg` keeps it. */
+  /** Puts the written state into its own block, so that a later `reorg` keeps it. */
   const seal = async () => {
     const pool = await rpc<{ pending: Hex; queued: Hex }>('txpool_status')
-    // Waiting transactions stay waiting: the test that holds them back says when they are mined.
+    // Pending transactions stay pending, because the test decides when they are mined.
     if (BigInt(pool.pending) === 0n) await rpc('evm_mine')
   }
   const balanceEth = async (address: Address) => BigInt(await rpc<Hex>('eth_getBalance', address, 'latest'))
@@ -181,6 +203,11 @@ export async function startLocalEvm(options: LocalEvmOptions = {}): Promise<Loca
       }),
     async balanceUsdc(address) {
       return BigInt(await readUsdc(mappingSlot(address, testUsdc.storageSlots.balances)))
+    },
+    async allowPermit2(owner, amountAtomic = maxUint256) {
+      const ofOwner = mappingSlot(owner, testUsdc.storageSlots.allowances)
+      await writeUsdc(mappingSlot(PERMIT2_ADDRESS, BigInt(ofOwner)), amountAtomic)
+      await seal()
     },
     async setBlacklisted(address, isBlacklisted) {
       await writeUsdc(mappingSlot(address, testUsdc.storageSlots.blacklisted), isBlacklisted ? 1n : 0n)
@@ -230,6 +257,6 @@ export async function startLocalEvm(options: LocalEvmOptions = {}): Promise<Loca
 }
 
 /** Slot of `mapping(address => …)[key]`. @see https://docs.soliditylang.org/en/latest/internals/layout_in_storage.html */
-function mappingSlot(key: Address, slot: number): Hex {
+function mappingSlot(key: Address, slot: number | bigint): Hex {
   return keccak256(encodeAbiParameters([{ type: 'address' }, { type: 'uint256' }], [key, BigInt(slot)]))
 }

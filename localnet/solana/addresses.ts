@@ -4,7 +4,7 @@
 export const TOKEN_PROGRAM = 'TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA'
 /** SPL Token-2022. */
 export const TOKEN_2022_PROGRAM = 'TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb'
-/** Makes and finds associated token accounts. */
+/** Creates and derives associated token accounts. */
 export const ASSOCIATED_TOKEN_PROGRAM = 'ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL'
 /** Sets a transaction's compute limit and price. */
 export const COMPUTE_BUDGET_PROGRAM = 'ComputeBudget111111111111111111111111111111'
@@ -13,14 +13,14 @@ export const SYSTEM_PROGRAM = '11111111111111111111111111111111'
 
 /** USDC on devnet. @see https://developers.circle.com/stablecoins/usdc-contract-addresses */
 export const DEVNET_USDC_MINT = '4zMMC9srt5Ri5X14GAgXhaHii3GnPAEERYPJgZJDncDU'
-/** A Token-2022 mint of ours without extensions, 6 decimals; it exists on local chains only. */
+/** A Token-2022 mint without extensions, with 6 decimals. It exists only on local chains. */
 export const LOCAL_TOKEN_2022_MINT = 'FRK1TJ4Juw9wLaUSQ6bVo1RA46ebNywqW2eQN9rEaHre'
 
-/** Genesis hash of devnet; its first 32 characters name the network in CAIP-2. */
+/** Genesis hash of devnet. Its first 32 characters name the network in CAIP-2. */
 export const DEVNET_GENESIS_HASH = 'EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG'
 /** CAIP-2 name of devnet. @see https://namespaces.chainagnostic.org/solana/caip2 */
 export const DEVNET_NETWORK = `solana:${DEVNET_GENESIS_HASH.slice(0, 32)}`
 /** SPL Memo, version 2. */
 export const MEMO_PROGRAM = 'MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr'
-/** Lighthouse, whose assertions wallets add; a local chain has a stand-in there that never fails. */
+/** Lighthouse, whose assertions wallets add. The local chain has a program at this address that never fails. */
 export const LIGHTHOUSE_PROGRAM = 'L2TExMFKdjpN9kozasaurPirfHy9P8sbXoAN1qA3S95'

@@ -5,18 +5,20 @@ import { INVALID_PARAMS, INVALID_REQUEST, RpcError } from './rpcError.ts'
 import type { RawAccount } from './svmAccount.ts'
 import { readMint, readTokenAccount } from './tokenAccount.ts'
 
-/** A node refuses base58 for more bytes than this: it is slow. */
+/** Maximum bytes that a node encodes as base58, because more would be slow. */
 const MAX_BASE58_BYTES = 128
-/** Every account is rent-exempt, which a node writes as the largest u64; a JavaScript number would be rounded. */
+/**
+ * A node writes the largest u64 for an account that is rent-exempt, as every account here is. A JavaScript number would be rounded.
+ */
 const RENT_EXEMPT = (JSON as unknown as { rawJSON(text: string): unknown }).rawJSON('18446744073709551615')
 
-/** How an account's data is asked for. */
+/** The form in which an account's data is requested. */
 export type AccountConfig = { encoding?: string; dataSlice?: { offset: number; length: number } }
 
-/** Looks up the decimals of a mint; parsed token accounts show them. */
+/** Returns the decimals of a mint, which parsed token accounts contain. */
 export type DecimalsOf = (mint: string) => number
 
-/** An account as `getAccountInfo` and its relatives answer it. */
+/** An account in the form of `getAccountInfo` and related methods. */
 export function encodeAccount(account: RawAccount, config: AccountConfig, decimalsOf: DecimalsOf) {
   return {
     data: encodeData(account, config, decimalsOf),
@@ -28,7 +30,7 @@ export function encodeAccount(account: RawAccount, config: AccountConfig, decima
   }
 }
 
-/** An amount with its decimals, as every token method answers it. */
+/** An amount with its decimals, in the form of every token method. */
 export function encodeTokenAmount(amount: bigint, decimals: number) {
   const digits = amount.toString().padStart(decimals + 1, '0')
   const whole = digits.slice(0, digits.length - decimals)

@@ -4,14 +4,14 @@ import { type DecimalsOf, encodeTokenAmount } from './encodeAccount.ts'
 import type { Execution, Landed, TokenBalance } from './ledger.ts'
 import { INVALID_PARAMS, RpcError, UNSUPPORTED_TRANSACTION_VERSION } from './rpcError.ts'
 
-/** How a transaction is asked for. */
+/** The form in which a transaction is requested. */
 export type TransactionConfig = { encoding?: string; maxSupportedTransactionVersion?: number }
 
 /**
- * A transaction as `getTransaction` answers it. With `jsonParsed` the instructions stay partially decoded, which is
- * what a node does for programs that it cannot parse.
+ * A transaction in the form of `getTransaction`. With `jsonParsed`, the instructions stay partially decoded, as a node leaves them
+ * for programs that it cannot parse.
  *
- * @throws {RpcError} when the caller did not say that it understands the transaction's version.
+ * @throws {RpcError} if the request does not support the transaction's version
  */
 export function encodeLanded(landed: Landed, config: TransactionConfig, decimalsOf: DecimalsOf) {
   const { transaction } = landed
@@ -32,7 +32,7 @@ export function encodeLanded(landed: Landed, config: TransactionConfig, decimals
   }
 }
 
-/** Inner instructions as a simulation and a landed transaction answer them. */
+/** Inner instructions, in the form for a simulation and for a landed transaction. */
 export function encodeInnerInstructions(groups: Execution['innerInstructions']) {
   return groups.flatMap((group, index) => {
     if (group.length === 0) return []

@@ -3,20 +3,22 @@ import { base58 } from '@scure/base'
 import { AddressLookupTableAccount, PublicKey } from '@solana/web3.js'
 import type { FailedTransactionMetadata, LiteSVM, TransactionMetadata } from 'litesvm'
 import { SYSTEM_PROGRAM } from './addresses.ts'
-import { feeOf } from './fee.ts'
 import { type RawAccount, readAccount, type SvmAddress, writeAccount } from './svmAccount.ts'
 import { readTokenAccount } from './tokenAccount.ts'
 import { type TransactionError, toTransactionError } from './transactionError.ts'
-import { isFullySigned, type WireTransaction } from './wireTransaction.ts'
+import { feeOf, isFullySigned, type WireTransaction } from './wireTransaction.ts'
 
-/** A transaction may land while its block hash is among the last 150 (Agave's MAX_PROCESSING_AGE). */
+/** Number of recent blockhashes with which a transaction may land (Agave's MAX_PROCESSING_AGE). */
 export const REAL_BLOCKHASH_LIFETIME = 150
-/** Slots for which a node answers a status without searching its history. */
+/** Number of slots for which a node returns a status without searching its history. */
 const STATUS_CACHE_SLOTS = 300
-/** Transactions kept for queries; the oldest goes first, so that a long demo does not grow without end. */
+/**
+ * Maximum transactions that are kept for queries. The oldest is dropped first, so that the memory of a long demo does not grow
+ * without limit.
+ */
 const HISTORY_LIMIT = 50_000
 
-/** How sure a slot is. */
+/** How certain it is that a slot stays on the chain. */
 export type Commitment = 'processed' | 'confirmed' | 'finalized'
 
 /** Balance of a token account, before or after a transaction. */
@@ -28,7 +30,7 @@ export type TokenBalance = {
   amount: bigint
 }
 
-/** What an execution did. */
+/** The effects of an execution. */
 export type Execution = {
   error: TransactionError | null
   logs: string[]
@@ -43,7 +45,7 @@ export type Landed = Execution & {
   slot: number
   blockTime: number
   fee: bigint
-  /** Static keys, then the writable and the read-only ones of lookup tables. */
+  /** Static keys, then the writable and the read-only keys of lookup tables. */
   keys: string[]
   loaded: { writable: string[]; readonly: string[] }
   preBalances: bigint[]
@@ -52,55 +54,58 @@ export type Landed = Execution & {
   postTokenBalances: TokenBalance[]
 }
 
-/** A block hash and the last block height at which it is good. */
+/** A blockhash, and the last block height at which it is valid. */
 export type BlockhashInfo = { blockhash: string; lastValidBlockHeight: number }
 
-/** The chain's memory: slots, block hashes, what was processed, and the accounts in `svm`. */
+/** The state of the chain, which consists of slots, blockhashes, processed transactions, and the accounts in `svm`. */
 export type Ledger = {
   readonly svm: LiteSVM
   readonly slot: number
   readonly blockHeight: number
   readonly transactionCount: number
-  /** The newest slot that has at least this commitment. */
+  /** The newest slot with at least this commitment. */
   slotAt(commitment: Commitment): number
   blockTime(slot: number): number | undefined
   latestBlockhash(commitment: Commitment): BlockhashInfo
-  /** Whether the newest block of this commitment would take it: finalized ones learn of it later, and forget it later. */
+  /**
+   * Whether the newest block of this commitment would accept a transaction with the blockhash. Finalized blocks see a blockhash
+   * later, and forget it later.
+   */
   isBlockhashValid(blockhash: string, commitment: Commitment): boolean
-  /** Why a transaction cannot be processed now, before anything is executed. */
+  /** Why a transaction cannot be processed now. Executes nothing. Null if it can be processed. */
   precheck(transaction: WireTransaction): TransactionError | null
   simulate(transaction: WireTransaction): Execution & { account(address: string): RawAccount | undefined }
-  /** Executes and records a transaction; `undefined` when no leader would have taken it into a block. */
+  /** Executes and records a transaction. Undefined if no leader would have included it in a block. */
   land(transaction: WireTransaction): Landed | undefined
   find(signature: string): Landed | undefined
-  /** Whether a node would still find it without searching its history. */
+  /** Whether a node would find the transaction without searching its history. */
   isRecent(landed: Landed): boolean
   commitmentOf(slot: number): Commitment
-  /** Newest first. */
+  /** The transactions, newest first. */
   history(): Iterable<Landed>
   advanceSlots(slots: number): void
   /**
-   * Takes the transactions of the last slots out of the chain, with what they did, as when a fork is given up.
-   * The slots and their block hashes stay, so the same transactions can land again. Returns how many went.
+   * Removes the transactions of the last slots and their effects, as when a fork is abandoned. The slots and their blockhashes
+   * stay, so the same transactions can land again. Returns the number of removed transactions.
    */
   rollBack(slots: number): number
 }
 
-/** How a ledger is made. */
+/** Options of a ledger. */
 export type LedgerOptions = {
   svm: LiteSVM
-  /** Makes the clock that programs read; given from outside, because litesvm is loaded only when it is there. */
+  /** Sets the clock that programs read. It is an option, because litesvm is loaded only if it is installed. */
   setClock(slot: number, unixSeconds: number): void
   firstSlot: number
   confirmedAfterSlots: number
   finalizedAfterSlots: number
-  /** Slots for which a block hash lets a transaction in. */
+  /** Number of slots for which a blockhash is valid. */
   blockhashLifetimeSlots: number
 }
 
 /**
- * Makes a ledger over an SVM whose own checks of signatures, block hashes and duplicates are off: the SVM knows one
- * block hash at a time, and a real chain accepts the last 150, so these three checks are made here.
+ * Creates a ledger over an SVM whose own checks of signatures, blockhashes and duplicates are off. The ledger makes these checks,
+ * because the SVM has only one blockhash at a time, while a real chain accepts the last 150.
  */
 export function createLedger(options: LedgerOptions): Ledger {
   const { svm, confirmedAfterSlots, finalizedAfterSlots, blockhashLifetimeSlots } = options
@@ -127,13 +132,13 @@ export function createLedger(options: LedgerOptions): Ledger {
   }
   const advanceSlots = (slots: number) => {
     for (let i = 0; i < slots; i++) advance()
-    // A message can be forgotten only when its block hash can no longer let it in.
+    // A message may be forgotten once its blockhash has expired.
     for (const [hash, at] of slotOfMessage) {
       if (at + 2 * blockhashLifetimeSlots >= slot) break
       slotOfMessage.delete(hash)
     }
   }
-  // A chain that is old enough for `finalized` to have a block hash from the first request on.
+  // The chain starts after enough slots that `finalized` has a blockhash at the first request.
   advanceSlots(blockhashLifetimeSlots + 1)
 
   const slotAt = (commitment: Commitment) => {
@@ -202,13 +207,13 @@ export function createLedger(options: LedgerOptions): Ledger {
       const { keys, loaded } = resolveKeys(svm, transaction)
       const preBalances = keys.map((key) => balanceOf(svm, key))
       const preTokenBalances = tokenBalances(svm, keys)
-      // Programs do not change, and they are large: kept with every transaction they would fill the memory.
+      // Programs are left out, because they do not change, and storing them with every transaction would use too much memory.
       const before = keys
         .map((key) => [key, readAccount(svm, key)] as const)
         .filter(([, account]) => !account?.executable)
       const outcome = svm.sendTransaction(toSvmTransaction(transaction))
       const execution = toExecution(outcome)
-      // An error without an instruction (no money for the fee, no such account) means that no block has it.
+      // An error without an instruction (no money for the fee, no such account) means that no block contains the transaction.
       if (typeof execution.error === 'string') return undefined
       const landed: Landed = {
         ...execution,
@@ -238,7 +243,7 @@ export function createLedger(options: LedgerOptions): Ledger {
     advanceSlots,
     rollBack(slots) {
       const undone = [...landedBySignature.values()].filter((landed) => landed.slot > slot - slots)
-      // Newest first, so that each finds the accounts as it left them.
+      // Newest first, so that each restored transaction finds the accounts in the state in which it left them.
       for (const landed of undone.reverse()) {
         for (const [key, account] of accountsBefore.get(landed) ?? []) restoreAccount(svm, key, account)
         landedBySignature.delete(landed.transaction.signature)
@@ -253,7 +258,7 @@ function balanceOf(svm: LiteSVM, address: string): bigint {
   return svm.getBalance(address as SvmAddress) ?? 0n
 }
 
-/** Puts an account back; one that was not there before becomes an empty shell, which reads as absent. */
+/** Restores an account. If it did not exist before, it becomes an empty shell, which reads as absent. */
 function restoreAccount(svm: LiteSVM, address: string, account: RawAccount | undefined): void {
   const absent = { lamports: 0n, owner: SYSTEM_PROGRAM, data: new Uint8Array(), executable: false }
   writeAccount(svm, address, account ?? absent)
@@ -286,7 +291,10 @@ function toExecution(
   return execution
 }
 
-/** litesvm takes the transaction type of @solana/kit: the message's bytes, and the signatures in signer order. */
+/**
+ * Converts a transaction to litesvm's type, which is that of @solana/kit, with the message's bytes and the signatures in signer
+ * order.
+ */
 function toSvmTransaction({ messageBytes, signatures, staticKeys }: WireTransaction) {
   const named = Object.fromEntries(signatures.map((signature, index) => [staticKeys[index], signature]))
   return { messageBytes, signatures: named } as unknown as Parameters<LiteSVM['sendTransaction']>[0]

@@ -1,5 +1,5 @@
 import type { LiteSVM } from 'litesvm'
-import { LocalChainError } from '../localChainError.ts'
+import { LocalChainError } from '../jsonRpcClient.ts'
 import { SYSTEM_PROGRAM } from './addresses.ts'
 import { readAccount, writeAccount } from './svmAccount.ts'
 import {
@@ -10,10 +10,25 @@ import {
   writeMint,
   writeTokenAccount,
 } from './tokenAccount.ts'
+/**
+ * Bytes of a program that always succeeds. They are `mov64 r0, 0` and `exit` in the smallest ELF file that the loader accepts (one
+ * segment, one section `.text`). The program is installed at the address of Lighthouse, because wallets add Lighthouse's assertions
+ * to what they sign.
+ */
+export const lighthouseStandIn: Uint8Array = Buffer.from(
+  [
+    'f0VMRgIBAQAAAAAAAAAAAAMA9wABAAAAeAAAAAAAAABAAAAAAAAAAKAAAAAAAAAAAAAAAEAAOAABAEAAAwACAAEAAAAFAAAA',
+    'eAAAAAAAAAB4AAAAAAAAAHgAAAAAAAAAEAAAAAAAAAAQAAAAAAAAAAgAAAAAAAAAtwAAAAAAAACVAAAAAAAAAAAudGV4dAAu',
+    'c2hzdHJ0YWIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAEAAAAAAAAA',
+    'AAAAAAAAAAABAAAAAQAAAAYAAAAAAAAAeAAAAAAAAAB4AAAAAAAAABAAAAAAAAAAAAAAAAAAAAAIAAAAAAAAAAAAAAAAAAAA',
+    'BwAAAAMAAAAAAAAAAAAAAAAAAAAAAAAAiAAAAAAAAAARAAAAAAAAAAAAAAAAAAAAAQAAAAAAAAAAAAAAAAAAAA==',
+  ].join(''),
+  'base64',
+)
 
 const DECIMALS = 6
 
-/** Writes of token state, past the token programs. */
+/** Writes token state directly, without the token programs. */
 export type LocalTokens = {
   createMint(mint: string, tokenProgram: string): void
   ataAddress(owner: string, mint: string): string
@@ -22,7 +37,7 @@ export type LocalTokens = {
   balance(mint: string, owner: string): bigint
 }
 
-/** Makes the cheats of a local chain: mints, token accounts and balances written straight into the state. */
+/** Creates the functions that write mints, token accounts and balances directly into the state of a local chain. */
 export function createLocalTokens(svm: LiteSVM): LocalTokens {
   const rent = (bytes: number) => svm.minimumBalanceForRentExemption(BigInt(bytes))
   const write = (address: string, owner: string, data: Uint8Array) =>
@@ -49,7 +64,7 @@ export function createLocalTokens(svm: LiteSVM): LocalTokens {
 
   return {
     createMint(mint, tokenProgram) {
-      // The authority is the system program, which signs nothing: nobody can mint by a transaction.
+      // The authority is the system program, which signs nothing, so that no transaction can mint.
       const state = { mintAuthority: SYSTEM_PROGRAM, supply: 0n, isInitialized: true, freezeAuthority: null }
       write(mint, tokenProgram, writeMint({ ...state, decimals: DECIMALS }))
     },
@@ -58,7 +73,7 @@ export function createLocalTokens(svm: LiteSVM): LocalTokens {
     mintTo(mint, owner, amountAtomic) {
       const address = createAta(owner, mint)
       const account = readAccount(svm, address)!
-      // The amount alone is written, so that a delegate, a freeze or an extension stays.
+      // Only the amount is written, so that a delegate, a freeze or an extension stays.
       const data = Buffer.from(account.data)
       data.writeBigUInt64LE(readTokenAccount(account.data)!.amount + amountAtomic, AMOUNT_OFFSET)
       writeAccount(svm, address, { ...account, data })
@@ -72,5 +87,5 @@ export function createLocalTokens(svm: LiteSVM): LocalTokens {
   }
 }
 
-/** Where a token account keeps its amount, after mint and owner. */
+/** Offset of the amount in a token account, after mint and owner. */
 const AMOUNT_OFFSET = 64

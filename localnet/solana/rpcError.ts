@@ -1,4 +1,4 @@
-/** An error that a JSON-RPC method answers; the codes are Agave's (`rpc-client-api/src/custom_error.rs`). */
+/** An error of a JSON-RPC method. The codes are Agave's (`rpc-client-api/src/custom_error.rs`). */
 export class RpcError extends Error {
   readonly code: number
   readonly data: unknown

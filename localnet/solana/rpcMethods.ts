@@ -3,7 +3,6 @@ import { VersionedMessage } from '@solana/web3.js'
 import { DEVNET_GENESIS_HASH } from './addresses.ts'
 import { type AccountConfig, encodeAccount, encodeTokenAmount } from './encodeAccount.ts'
 import { encodeInnerInstructions, encodeLanded, type TransactionConfig } from './encodeTransaction.ts'
-import { feeOf } from './fee.ts'
 import type { Commitment, Execution, Landed, Ledger } from './ledger.ts'
 import {
   INVALID_PARAMS,
@@ -16,6 +15,7 @@ import { readAccount, type SvmAddress } from './svmAccount.ts'
 import { readMint, readTokenAccount } from './tokenAccount.ts'
 import { describeTransactionError, type TransactionError } from './transactionError.ts'
 import {
+  feeOf,
   isFullySigned,
   MAX_TRANSACTION_BYTES,
   readTransaction,
@@ -43,14 +43,14 @@ type Config = AccountConfig &
     until?: string
   }
 
-// Parameters are whatever came over the wire; every method reads its own and refuses what it cannot read.
+// Unchecked parameters of a request: every method validates its own.
 // biome-ignore lint/suspicious/noExplicitAny: JSON of unknown shape.
 type Params = any[]
 
-/** JSON-RPC methods by name. A method throws `RpcError` to answer an error. */
+/** JSON-RPC methods by name. A method throws an `RpcError` to return an error. */
 export type RpcMethods = Record<string, (...params: Params) => unknown>
 
-/** What the methods do with a transaction that was accepted; the local chain may hold it back or lose it. */
+/** Called with each accepted transaction. The local chain may delay or lose the transaction. */
 export type Submit = (transaction: WireTransaction) => void
 
 /** The HTTP methods of Solana's JSON-RPC that payments need, over one ledger. */
@@ -63,7 +63,7 @@ export function createRpcMethods(
   const decimalsOf = (mint: string) =>
     readMint(readAccount(svm, mint)?.data ?? new Uint8Array())?.decimals ?? 0
   const withContext = <T>(value: T, config?: Config) => {
-    // A node answers as of the newest block of the commitment, and names that block's slot.
+    // A node responds with the state of the newest block with that commitment, and names that block's slot.
     const slot = ledger.slotAt(config?.commitment ?? 'finalized')
     if (config?.minContextSlot !== undefined && config.minContextSlot > slot) {
       throw new RpcError(MIN_CONTEXT_SLOT_NOT_REACHED, 'Minimum context slot has not been reached', {
@@ -146,7 +146,7 @@ export function createRpcMethods(
       if (addresses.length > MAX_ACCOUNTS_ASKED) {
         throw new RpcError(INVALID_PARAMS, `Too many inputs provided; max ${MAX_ACCOUNTS_ASKED}`)
       }
-      // A node's default here is base64, unlike getAccountInfo's.
+      // Here base64 is the default, unlike in getAccountInfo.
       const encoding = config.encoding ?? 'base64'
       return withContext(
         addresses.map((address) => accountInfo(address, { ...config, encoding })),
@@ -268,7 +268,7 @@ const NOTHING_RAN: Execution = {
   returnData: null,
 }
 
-/** Where a signature stands, as `getSignatureStatuses` answers it. */
+/** The status of a signature, in the form of `getSignatureStatuses`. */
 function encodeStatus(landed: Landed, ledger: Ledger) {
   const confirmationStatus = ledger.commitmentOf(landed.slot)
   const err: TransactionError | null = landed.error
@@ -298,7 +298,7 @@ function encodeExecution(result: Execution, withInnerInstructions: boolean) {
   }
 }
 
-/** History is asked for at `confirmed` or `finalized` only. */
+/** The commitment of a query of the history, which allows only `confirmed` and `finalized`. */
 function historyCommitment(config: Config): Commitment {
   const { commitment = 'finalized' } = config
   if (commitment !== 'processed') return commitment
@@ -336,7 +336,7 @@ function checkedAddress(address: string): string {
   try {
     length = base58.decode(address).length
   } catch {
-    // Told below, together with a wrong length.
+    // The check below reports this text together with texts of a wrong length.
   }
   if (length !== 32) throw new RpcError(INVALID_PARAMS, 'Invalid param: Invalid')
   return address

@@ -2,26 +2,26 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { type WebSocket, WebSocketServer } from 'ws'
-import { LocalChainError } from '../localChainError.ts'
+import { LocalChainError } from '../jsonRpcClient.ts'
 import { INVALID_REQUEST, METHOD_NOT_FOUND, RpcError } from './rpcError.ts'
 import type { RpcMethods } from './rpcMethods.ts'
 
-/** Pairs of ports tried before giving up. */
+/** Maximum port pairs that are tried. */
 const PORT_ATTEMPTS = 20
-/** How long a WebSocket client may take to say goodbye, in milliseconds. */
+/** How long a WebSocket client may take to close its connection, in ms. */
 const CLOSE_TIMEOUT_MS = 500
 
 /** One WebSocket client's side of the subscription methods. */
 export type SubscriptionPeer = {
-  /** Sends a notification; does nothing once the client is gone. */
+  /** Sends a notification. Does nothing once the client has disconnected. */
   notify(method: string, subscription: number, result: unknown): void
   onClose(listener: () => void): void
 }
 
-/** Subscription methods by name. `afterAnswer` runs once the subscription's number is on its way to the client. */
+/** Subscription methods by name. A task of `afterResponseEnd` runs once the response with the subscription's number was sent. */
 export type SubscriptionMethods = Record<
   string,
-  (peer: SubscriptionPeer, afterAnswer: (task: () => void) => void, ...params: never[]) => unknown
+  (peer: SubscriptionPeer, afterResponseEnd: (task: () => void) => void, ...params: never[]) => unknown
 >
 
 /** A listening server. */
@@ -36,10 +36,10 @@ const PARSE_ERROR = JSON.stringify({
 type RpcRequest = { jsonrpc: '2.0'; id: unknown; method: string; params?: unknown[] }
 
 /**
- * Serves JSON-RPC over HTTP on one port of 127.0.0.1, and subscriptions over WebSocket on that port and on the next
- * one: @solana/web3.js derives the next one from a URL with a port, as a validator has it.
+ * Serves JSON-RPC over HTTP on one port of 127.0.0.1, and subscriptions over WebSocket on that port and on the next one. A
+ * validator does the same, and @solana/web3.js derives the WebSocket port from the URL's port.
  *
- * @param port 0 for any two free ports in a row.
+ * @param port 0 for any two consecutive free ports
  */
 export async function startRpcServer(
   port: number,
@@ -47,7 +47,7 @@ export async function startRpcServer(
   subscriptions: SubscriptionMethods,
 ): Promise<RpcServer> {
   const http = createServer((request, response) => {
-    // A client that hangs up in the middle of its request is no reason to end the process.
+    // A client that disconnects during its request must not end the process.
     answerHttp(request, response, methods).catch(() => response.destroy())
   })
   const next = createServer((_request, response) => void response.writeHead(426).end())
@@ -80,7 +80,7 @@ async function listenOnPair(first: Server, second: Server, port: number): Promis
     } catch (cause) {
       if (first.listening) await closeServer(first)
       if (port === 0 && attempt < PORT_ATTEMPTS) continue
-      const wanted = port === 0 ? 'two free ports in a row' : `the ports ${port} and ${port + 1}`
+      const wanted = port === 0 ? 'two consecutive free ports' : `the ports ${port} and ${port + 1}`
       throw new LocalChainError(
         'local_chain_start_failed',
         `The local Solana chain needs ${wanted} on 127.0.0.1 and did not get them; choose another port.`,
@@ -92,7 +92,7 @@ async function listenOnPair(first: Server, second: Server, port: number): Promis
 
 async function listen(server: Server, port: number): Promise<number> {
   server.listen(port, '127.0.0.1')
-  // `once` rejects when the server says 'error' instead.
+  // `once` rejects if the server emits 'error' instead.
   await once(server, 'listening')
   return (server.address() as AddressInfo).port
 }
@@ -105,7 +105,7 @@ async function closeServer(server: Server): Promise<void> {
   await closed
 }
 
-/** Ends one client with the code of a normal end; @solana/web3.js reconnects for ever after any other. */
+/** Closes one client with the code for a normal end. After any other code, @solana/web3.js would reconnect forever. */
 async function closeSocket(socket: WebSocket): Promise<void> {
   const timer = setTimeout(() => socket.terminate(), CLOSE_TIMEOUT_MS)
   const closed = once(socket, 'close').catch(() => socket.terminate())
@@ -141,17 +141,17 @@ function answerSocket(socket: WebSocket, methods: RpcMethods, subscriptions: Sub
     const tasks: (() => void)[] = []
     const asked = parse(String(data))
     if (asked === undefined) return socket.send(PARSE_ERROR)
-    const answer = answerOne(asked as RpcRequest, (name) => {
+    const response = answerOne(asked as RpcRequest, (name) => {
       const subscribe = subscriptions[name] as ((...all: unknown[]) => unknown) | undefined
       return subscribe?.bind(undefined, peer, (task: () => void) => tasks.push(task)) ?? methods[name]
     })
-    socket.send(JSON.stringify(answer))
+    socket.send(JSON.stringify(response))
     for (const task of tasks) task()
   })
   socket.on('error', () => socket.terminate())
 }
 
-/** JSON as an object, or `undefined`: a bare number or null is no request either. */
+/** JSON as an object. Undefined for any other JSON, because a bare number or null is no request. */
 function parse(text: string): object | undefined {
   try {
     const value: unknown = JSON.parse(text)

@@ -34,7 +34,7 @@ async function start(t: Test, options: LocalSolanaOptions = { slotMs: 0 }) {
 
 type Started = Awaited<ReturnType<typeof start>>
 
-/** A payment made by the v2 client, co-signed by the fee payer unless told otherwise. */
+/** A payment by the v2 client, co-signed by the fee payer unless specified otherwise. */
 async function pay({ chain, buyer, feePayer, payTo }: Started, changes: Record<string, unknown> = {}) {
   const scheme = new ExactSvmScheme(await createKeyPairSignerFromBytes(buyer.secretKey), {
     rpcUrl: chain.rpcUrl,
@@ -175,7 +175,7 @@ t.test('a block hash is good for 150 slots and no longer', async (t) => {
 
   const older = await connection.getLatestBlockhash('finalized')
   t.equal(lastValidBlockHeight - older.lastValidBlockHeight, 32, 'a finalized one has less time left')
-  // The client asked at `confirmed`, so its block hash was one slot old.
+  // The client requested its blockhash at `confirmed`, so it was one slot old.
   chain.advanceSlots(150 - 1)
   await connection.sendTransaction(first.transaction)
   t.equal(chain.balanceUsdc(payTo), PRICE, 'in its last slot it is taken')
@@ -334,7 +334,7 @@ t.test('subscribers hear of a signature when it reaches their commitment, and of
   const { transaction, signature } = await pay(started)
   const slots = Promise.withResolvers<number>()
   const watch = connection.onSlotChange(({ slot }) => slots.resolve(slot))
-  // The socket is up and the subscription stands once a slot was heard of; slots go on until then.
+  // The socket is open and the subscription is active once a slot arrives. Slots advance until then.
   const ticking = setInterval(chain.advanceSlots, 5, 1)
   t.ok(await slots.promise)
   clearInterval(ticking)
@@ -377,8 +377,8 @@ t.test('what nobody can answer is refused with the codes of a real node', async 
     { jsonrpc: '2.0', id: 1, method: 'getHealth' },
     { jsonrpc: '2.0', id: 2, method: 'getVersion' },
   ])
-  const answers = await (await fetch(chain.rpcUrl, { method: 'POST', body: batch })).json()
-  t.match(answers, [{ id: 1, result: 'ok' }, { id: 2 }])
+  const responses = await (await fetch(chain.rpcUrl, { method: 'POST', body: batch })).json()
+  t.match(responses, [{ id: 1, result: 'ok' }, { id: 2 }])
   for (const body of ['no json', 'null', '7']) {
     t.match(await (await fetch(chain.rpcUrl, { method: 'POST', body })).json(), { error: { code: -32700 } })
   }
@@ -417,5 +417,8 @@ t.test('without litesvm the error names the package to install', async (t) => {
     },
   })
   t.teardown(() => hooks.deregister())
-  await t.rejects(startLocalSolana(), { code: 'local_chain_not_installed', message: /npm install .*litesvm/ })
+  await t.rejects(startLocalSolana(), {
+    code: 'local_chain_not_installed',
+    message: /litesvm .*not installed\. In a clone, run `npm install`/,
+  })
 })

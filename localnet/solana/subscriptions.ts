@@ -4,11 +4,11 @@ import type { SubscriptionMethods, SubscriptionPeer } from './rpcServer.ts'
 /** Subscription methods, and the signal that the ledger has changed. */
 export type Subscriptions = {
   methods: SubscriptionMethods
-  /** To be called after every slot and every landed transaction. */
+  /** Call it after every slot and every landed transaction. */
   onChange(): void
 }
 
-/** `signatureSubscribe` and `slotSubscribe`, as far as clients use them to wait for a payment. */
+/** `signatureSubscribe` and `slotSubscribe`, with the parts that clients use to wait for a payment. */
 export function createSubscriptions(ledger: Ledger): Subscriptions {
   let lastId = 0
   let notifiedSlot = ledger.slot
@@ -24,18 +24,23 @@ export function createSubscriptions(ledger: Ledger): Subscriptions {
 
   return {
     methods: {
-      signatureSubscribe(peer, afterAnswer, signature: string, config: { commitment?: Commitment } = {}) {
+      signatureSubscribe(
+        peer,
+        afterResponseEnd,
+        signature: string,
+        config: { commitment?: Commitment } = {},
+      ) {
         const { commitment = 'finalized' } = config
         const id = watch(peer, (self) => {
           const landed = ledger.find(signature)
           if (landed === undefined || landed.slot > ledger.slotAt(commitment)) return
-          // A signature is told once; the node then forgets the subscription.
+          // A signature is reported once. The node then drops the subscription.
           watches.delete(self)
           const value = { err: landed.error }
           peer.notify('signatureNotification', self, { context: { slot: landed.slot }, value })
         })
-        // It may have reached the commitment before anyone asked.
-        afterAnswer(() => watches.get(id)?.())
+        // The signature may have reached the commitment before the client subscribed.
+        afterResponseEnd(() => watches.get(id)?.())
         return id
       },
       signatureUnsubscribe: unwatch,

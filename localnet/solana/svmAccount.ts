@@ -1,6 +1,6 @@
 import type { LiteSVM } from 'litesvm'
 
-/** litesvm's branded address; ours are plain base58 strings. */
+/** litesvm's branded address type. This project uses plain base58 strings. */
 export type SvmAddress = Parameters<LiteSVM['getAccount']>[0]
 
 /** An account as bytes. */
@@ -11,10 +11,10 @@ export type RawAccount = {
   executable: boolean
 }
 
-/** An account of the SVM, or `undefined` when there is none. */
+/** An account of the SVM. Undefined if there is none. */
 export function readAccount(svm: LiteSVM, address: string): RawAccount | undefined {
   const account = svm.getAccount(address as SvmAddress)
-  // An account without lamports is deleted at the end of its transaction; litesvm may still hold its shell.
+  // An account without lamports is deleted at the end of its transaction, but litesvm may still have an empty shell of it.
   if (!account.exists || account.lamports === 0n) return undefined
   return {
     lamports: BigInt(account.lamports),
@@ -24,7 +24,7 @@ export function readAccount(svm: LiteSVM, address: string): RawAccount | undefin
   }
 }
 
-/** Makes or replaces an account, past every check of the runtime. */
+/** Creates or replaces an account, without any check of the runtime. */
 export function writeAccount(svm: LiteSVM, address: string, account: RawAccount): void {
   svm.setAccount({
     address: address as SvmAddress,

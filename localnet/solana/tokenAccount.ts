@@ -2,15 +2,15 @@ import { base58 } from '@scure/base'
 import { PublicKey } from '@solana/web3.js'
 import { ASSOCIATED_TOKEN_PROGRAM } from './addresses.ts'
 
-/** Bytes of a mint and of a token account without extensions (SPL Token's `state.rs`). */
+/** Size in bytes of a mint and of a token account without extensions (SPL Token's `state.rs`). */
 export const MINT_BYTES = 82
 export const TOKEN_ACCOUNT_BYTES = 165
-/** Token-2022 accounts with extensions say their kind at this offset: 1 a mint, 2 an account. */
+/** Offset of the account kind in Token-2022 accounts with extensions. The kind 1 is a mint, 2 an account. */
 const ACCOUNT_KIND_OFFSET = TOKEN_ACCOUNT_BYTES
 
 const STATES = ['uninitialized', 'initialized', 'frozen']
 
-/** What a mint's data says. */
+/** The data of a mint. */
 export type Mint = {
   mintAuthority: string | null
   supply: bigint
@@ -19,7 +19,7 @@ export type Mint = {
   freezeAuthority: string | null
 }
 
-/** What a token account's data says. */
+/** The data of a token account. */
 export type TokenAccount = {
   mint: string
   owner: string
@@ -35,7 +35,7 @@ export function ataAddress(owner: string, mint: string, tokenProgram: string): s
   return PublicKey.findProgramAddressSync(seeds, new PublicKey(ASSOCIATED_TOKEN_PROGRAM))[0].toBase58()
 }
 
-/** Reads a mint, or answers `undefined` when the data is none. */
+/** Reads a mint. Undefined if the data is not a mint. */
 export function readMint(data: Uint8Array): Mint | undefined {
   if (data.length !== MINT_BYTES && data[ACCOUNT_KIND_OFFSET] !== 1) return undefined
   const bytes = Buffer.from(data)
@@ -59,7 +59,7 @@ export function writeMint(mint: Mint): Uint8Array {
   return bytes
 }
 
-/** Reads a token account, or answers `undefined` when the data is none. */
+/** Reads a token account. Undefined if the data is not a token account. */
 export function readTokenAccount(data: Uint8Array): TokenAccount | undefined {
   if (data.length !== TOKEN_ACCOUNT_BYTES && data[ACCOUNT_KIND_OFFSET] !== 2) return undefined
   const bytes = Buffer.from(data)
@@ -73,7 +73,7 @@ export function readTokenAccount(data: Uint8Array): TokenAccount | undefined {
   }
 }
 
-/** Writes an initialised token account without delegate. */
+/** Writes an initialized token account without a delegate. */
 export function writeTokenAccount(account: Pick<TokenAccount, 'mint' | 'owner' | 'amount'>): Uint8Array {
   const bytes = Buffer.alloc(TOKEN_ACCOUNT_BYTES)
   bytes.set(base58.decode(account.mint), 0)

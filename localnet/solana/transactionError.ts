@@ -1,6 +1,6 @@
 import type { FailedTransactionMetadata } from 'litesvm'
 
-/** A transaction's error as Solana's JSON-RPC writes it: a name, or an object with the details. */
+/** A transaction's error as Solana's JSON-RPC writes it, which is a name, or an object with details. */
 export type TransactionError = string | { [kind: string]: unknown }
 
 /** Names in the order in which litesvm numbers them (`TransactionErrorFieldless`). */
@@ -99,7 +99,7 @@ const INSTRUCTION_ERRORS = [
   'BorshIoError',
 ]
 
-/** What a node says in words; errors that are not here are told by their name. */
+/** The messages of a node. An error without a message is reported by its name. */
 const SENTENCES: Record<string, string> = {
   AccountNotFound: 'Attempt to debit an account but found no record of a prior credit.',
   AlreadyProcessed: 'This transaction has already been processed',
@@ -119,7 +119,7 @@ const SENTENCES: Record<string, string> = {
   ComputationalBudgetExceeded: 'Computational budget exceeded',
 }
 
-/** The error of a failed execution, in the shape of Solana's JSON-RPC. */
+/** The error of a failed execution, in the form of Solana's JSON-RPC. */
 export function toTransactionError(failed: FailedTransactionMetadata): TransactionError {
   const error = failed.err()
   if (typeof error === 'number') return TRANSACTION_ERRORS[error] ?? `Unknown(${error})`
@@ -129,7 +129,7 @@ export function toTransactionError(failed: FailedTransactionMetadata): Transacti
   return { [kind]: { account_index: error.accountIndex } }
 }
 
-/** The sentence that a node puts after "Transaction simulation failed:". */
+/** The message that a node writes after "Transaction simulation failed:". */
 export function describeTransactionError(error: TransactionError): string {
   if (typeof error === 'string') return SENTENCES[error] ?? error
   const instruction = error['InstructionError'] as [number, string | { Custom: number }] | undefined

@@ -1,64 +1,66 @@
 import type { ServedLink } from '../../core/domain/link.ts'
 import type { Caller } from '../../core/domain/suspension.ts'
-import type { JobLine } from '../../core/ports/jobLine.ts'
+import type { JobChannel } from '../../core/ports/jobChannel.ts'
 
 const MINUTE_MS = 60_000
-/** Callers that one note names. */
+/** Maximum failed calls in one note that are listed with their callers, for each minute. */
 const MAX_CALLERS = 50
-/** Payers who were served that one note names: as many as ever have to be outnumbered. */
+/** Maximum served payers in one note. The judge never compares failures with more payers than this. */
 const MAX_SERVED = 20
 const TOPIC = 'health.calls'
-/** How long a process gathers what its calls did before it says so, so that a busy one says it ten times a second. */
+/** How long a process batches the outcomes of its calls before it posts them, in ms. A busy process posts ten times a second. */
 export const GATHER_CALLS_MS = 100
 
-/** Calls that began in one minute, as far as one note tells of them. */
+/** The calls of one link that began in one minute, as one note reports them. */
 export interface NotedMinute {
   /** Minutes since 1970. */
   readonly minute: number
-  /** Calls that began, less those that were taken back: below zero when more were. */
+  /** Calls that began, minus calls that were taken back. Negative if more calls were taken back than began. */
   readonly begun: number
   readonly failed: number
-  /** Who met the failures, in their order; of a flood the first ones. */
+  /** The callers of failed calls, in the order of the calls. Only the first ones if there are too many. */
   readonly failedBy: readonly Failed[]
-  /** Who paid and was served, as far. */
+  /** Payers who got a response, at most {@link MAX_SERVED}. */
   readonly served: readonly Caller[]
 }
 
-/** A call that failed: whose it was, and whether he was charged all the same. */
+/** A failed call: its caller, and whether the caller was charged anyway. */
 export interface Failed {
   readonly caller: Caller
   readonly isCharged: boolean
 }
 
-/** What one process saw of a link's calls since its last note. */
+/** What one process observed of a link's calls since its last note about the link. */
 export interface CallNote {
   readonly linkId: string
-  /** The address that callers use. */
+  /** The username in the link's address. */
   readonly username: string
   readonly slug: string
   readonly minutes: readonly NotedMinute[]
-  /** One of the calls was answered well. */
+  /** True if one of the calls got a good response. */
   readonly hasAnswered: boolean
-  /** One of the calls failed while the process did not get out itself: the failures are not the seller's. */
-  readonly isWayOutDown: boolean
+  /**
+   * True if a call failed while the process itself had no connectivity. The failures of this note are then not the seller's fault.
+   */
+  readonly isOffline: boolean
 }
 
-/** What a process's calls do, link by link, posted in small batches to the process that judges them. */
+/** Collects the outcomes of a process's calls by link, and posts them in small batches to the process that judges them. */
 export class CallNotes {
   #called: LinkCalls[] = []
   #timer: NodeJS.Timeout | undefined
-  readonly #line: JobLine
+  readonly #line: JobChannel
 
-  constructor(line: JobLine) {
+  constructor(line: JobChannel) {
     this.#line = line
   }
 
-  /** Hears the batches of all processes. @returns a function that ends it */
-  static hear(line: JobLine, listener: (batch: readonly CallNote[]) => void): () => void {
-    return line.hear(TOPIC, (batch) => listener(batch as readonly CallNote[]))
+  /** Receives the batches of all processes. @returns a function that stops receiving */
+  static listen(line: JobChannel, listener: (batch: readonly CallNote[]) => void): () => void {
+    return line.listen(TOPIC, (batch) => listener(batch as readonly CallNote[]))
   }
 
-  /** Something is to be said of these calls. */
+  /** Includes a link's calls in the next batch. */
   add(calls: LinkCalls): void {
     this.#called.push(calls)
     this.#timer ??= setTimeout(() => this.flush(), GATHER_CALLS_MS).unref()
@@ -81,15 +83,15 @@ interface Minute extends NotedMinute {
 }
 
 /**
- * The calls of one link since its last note. It lives as long as the link is compiled: a successful call adds to its numbers and
- * makes nothing, because what lives for some moments is copied by the collector.
+ * The calls of one link since its last note. The object lives as long as the link is compiled. A successful call only adds to its
+ * numbers and allocates nothing, because new objects would cost time in garbage collection.
  */
 export class LinkCalls {
   #minute = 0
   #begun = 0
   #hasAnswered = false
-  #isWayOutDown = false
-  /** What else there is to tell of a minute, and of other minutes than that one. */
+  #isOffline = false
+  /** Failed calls and served payers of the current minute, and all counts of other minutes. */
   #more: Minute[] | null = null
   #isNoted = false
   readonly #link: ServedLink
@@ -100,12 +102,12 @@ export class LinkCalls {
     this.#notes = notes
   }
 
-  /** The seller's API is about to be asked. */
+  /** Counts a call that the gateway is about to send to the seller's API. */
   begins(startedAtMs: number): void {
     this.#count(startedAtMs, 1)
   }
 
-  /** It was not asked after all, or its caller broke the call off: as if the call had not been. */
+  /** Removes a call from the count, because the gateway did not call the seller's API, or the caller aborted the call. */
   takenBack(startedAtMs: number): void {
     this.#count(startedAtMs, -1)
   }
@@ -116,21 +118,21 @@ export class LinkCalls {
     this.#note()
   }
 
-  /** Somebody who had paid was answered. */
+  /** Counts a payer who got a response. */
   served(startedAtMs: number, caller: () => Caller): void {
     const { served } = this.#moreOf(minuteOf(startedAtMs))
     if (served.length < MAX_SERVED) served.push(caller())
     this.answered()
   }
 
-  failed(startedAtMs: number, isWayOutDown: boolean, failed: Failed): void {
+  failed(startedAtMs: number, isOffline: boolean, failed: Failed): void {
     const minute = this.#moreOf(minuteOf(startedAtMs))
     minute.failed++
     if (minute.failedBy.length < MAX_CALLERS) minute.failedBy.push(failed)
-    if (isWayOutDown) this.#isWayOutDown = true
+    if (isOffline) this.#isOffline = true
   }
 
-  /** All of it, to be told; it counts anew from there. */
+  /** Returns all counts as a note, and resets them. */
   take(): CallNote {
     const { id: linkId, username, slug, isStealth, privateSlug } = this.#link
     const begun: NotedMinute = {
@@ -141,14 +143,16 @@ export class LinkCalls {
       served: [],
     }
     const note = {
-      ...{ linkId, username, slug: isStealth ? privateSlug! : slug },
+      linkId,
+      username,
+      slug: isStealth ? privateSlug! : slug,
       minutes: this.#more === null ? [begun] : [begun, ...this.#more],
       hasAnswered: this.#hasAnswered,
-      isWayOutDown: this.#isWayOutDown,
+      isOffline: this.#isOffline,
     }
     this.#begun = 0
     this.#more = null
-    this.#hasAnswered = this.#isWayOutDown = this.#isNoted = false
+    this.#hasAnswered = this.#isOffline = this.#isNoted = false
     return note
   }
 

@@ -15,12 +15,12 @@ const plugins = (more: object = {}) => [
 const suspensionOf = async ({ store }: TestGateway, id: string) =>
   (await store.links.find(id))?.suspension ?? null
 
-/** Every call by somebody else: another address, behind a proxy, and another wallet. */
+/** Every call from another caller: another address, behind a proxy, and another wallet. */
 const behindProxy = { trustedProxyCidrs: ['127.0.0.0/8'] }
 const addressOf = (i: number) => ({ 'x-forwarded-for': `203.0.113.${i % 250}` })
 const payerOf = (i: number) => `0x${String(i).padStart(40, '0')}`
 
-/** A seller that can be broken and mended. */
+/** A seller that can be broken and repaired. */
 async function moodySeller(t: Test) {
   const mood = { status: 200 }
   const seller = await sellerOf(t, (req, res) => {
@@ -60,7 +60,6 @@ t.test('a link whose calls fail is paused: 503, nothing charged, the seller left
   mood.status = 200
   const serve = async () => {
     await gateway.store.links.setSuspension(link.id, null, Date.now())
-    gateway.ports.changes.publish({ kind: 'link', username: 'demo', slug: 'paid' })
   }
   await serve()
   t.equal((await call()).status, 200, 're-enabled')
@@ -124,9 +123,9 @@ t.test('callers who break off their uploads or hang up can not get a link suspen
 })
 
 t.test('probes ask by themselves, with the headers of the link, and write down what they saw', async (t) => {
-  const asked: (string | undefined)[] = []
+  const requests: (string | undefined)[] = []
   const seller = await sellerOf(t, (req, res) => {
-    asked.push(req.headers.authorization)
+    requests.push(req.headers.authorization)
     res.end('ok')
   })
   const gateway = await startGateway(t, { plugins: [{ use: 'upstream' }] })
@@ -134,8 +133,8 @@ t.test('probes ask by themselves, with the headers of the link, and write down w
   const sealed = gateway.ports.sealer.seal(JSON.stringify({ authorization: 'Bearer seller' }), link.id)
   await gateway.store.links.update(link.id, { upstreamHeadersSealed: sealed }, Date.now())
   await gateway.gateway.swap(await gateway.build(plugins({ probe: true, probeIntervalMs: 1_000 })))
-  await until(() => asked.length > 0, 'a probe')
-  t.equal(asked[0], 'Bearer seller')
+  await until(() => requests.length > 0, 'a probe')
+  t.equal(requests[0], 'Bearer seller')
   await until(async () => (await gateway.store.links.healthEvents(link.id, 1)).length > 0)
   t.match((await gateway.store.links.healthEvents(link.id, 1))[0], { kind: 'probe', ok: true, status: 200 })
 })
@@ -173,7 +172,7 @@ t.test(
       res.end('ok')
     })
     const timeouts: number[] = []
-    // The client's own timeout ends what the probe's own has not, a while later.
+    // The client's own timeout, somewhat later, ends what the probe's own timeout has not.
     const isAbout = (probeTimeoutMs: number) => (timeoutMs: number) => timeoutMs % 1_000 === probeTimeoutMs
     const gateway = await startGateway(t, {
       plugins: plugins({ probe: true, probeIntervalMs: 1_000, probeTimeoutMs: 901 }).map((one) =>
@@ -230,9 +229,9 @@ t.test('an API that keeps its probe waiting is not asked again meanwhile', async
 })
 
 t.test('a link without an API behind it is never probed', async (t) => {
-  const asked: string[] = []
+  const requests: string[] = []
   const seller = await sellerOf(t, (req, res) => {
-    asked.push(req.url!)
+    requests.push(req.url!)
     res.writeHead(200).end()
   })
   const gateway = await startGateway(t, {
@@ -240,7 +239,7 @@ t.test('a link without an API behind it is never probed', async (t) => {
   })
   await gateway.addLink({ slug: 'product', url: `${seller.url}/product`, price: '0', linkType: 'standard' })
   await gateway.addLink({ slug: 'api', url: `${seller.url}/api`, price: '0' })
-  // A whole round: the other one is probed twice.
-  await until(() => asked.length >= 2)
-  t.notOk(asked.includes('/product'))
+  // A whole round: the other link is probed twice.
+  await until(() => requests.length >= 2)
+  t.notOk(requests.includes('/product'))
 })

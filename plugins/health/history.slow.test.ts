@@ -13,7 +13,7 @@ t.test("a day's calls are counted, and those that failed by the seller's fault",
   const { addLink, store } = await startGateway(t, { plugins })
   const link = await addLink({ slug: 'free', url, price: '0' })
   for (status of [200, 404, 500, 200, 503]) await (await fetch(link.url)).text()
-  const counted = async () => (await store.figures.healthDays(link.id, 0)).days
+  const counted = async () => (await store.stats.healthDays(link.id, 0)).days
   await until(async () => (await counted()).length > 0)
   t.match(await counted(), [{ calls: 5, failedCalls: 2, probes: 0, failedProbes: 0 }])
 })

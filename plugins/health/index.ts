@@ -1,35 +1,36 @@
 import type { Link, ServedLink } from '../../core/domain/link.ts'
 import type { Caller } from '../../core/domain/suspension.ts'
 import { TollgateError } from '../../core/errors/error.ts'
-import { TrafficCounts } from '../../core/figures/trafficCounts.ts'
 import { type ProbeReport, probe } from '../../core/health/probe.ts'
-import { callerOf } from '../../core/http/callerAddress.ts'
+import { callerOf } from '../../core/http/caller.ts'
 import { createLoopMarks } from '../../core/http/loopMark.ts'
+import type { Job } from '../../core/jobs/job.ts'
 import { type Exchange, gatewayPlugin, type RouteHooks } from '../../core/plugin/gateway.ts'
 import type { DueCheck } from '../../core/ports/store/healthChecks.ts'
+import { TrafficCounts } from '../../core/stats/trafficCounts.ts'
 import { CallNotes, LinkCalls } from './callNotes.ts'
 import { Judge } from './judge.ts'
 import { options } from './options.ts'
-import { runProber } from './prober.ts'
+import { startProber } from './prober.ts'
 
-/** How often the calls of a day are written, for the history of a link's health. */
+/** Pause between two writes of the day's calls to the database, for the history of a link's health, in ms. */
 const COUNTS_FLUSH_MS = 5_000
 
 type Asked = Pick<DueCheck, 'linkId' | 'url' | 'upstreamHeadersSealed'>
 
 /**
- * Pauses links whose API is down: judges every call and probes every API, suspends by the rules of
- * core/domain/suspension.ts, and answers 503 `api_suspended` until the seller re-enables the link.
+ * Suspends links whose API is down, by the rules of core/domain/suspension.ts. It observes every call and probes every API. Calls
+ * of a suspended link get 503 `api_suspended` until the seller re-enables the link.
  */
 export default gatewayPlugin({
   name: 'health',
   api: 1,
   options,
   needs: [
-    ...['links', 'figures', 'healthChecks', 'changes', 'egress', 'sealer', 'service', 'clock'],
-    ...['log', 'jobLine'],
+    ...['links', 'stats', 'healthChecks', 'changes', 'egress', 'sealer', 'service', 'clock'],
+    ...['log', 'jobChannel'],
   ] as const,
-  // Set when the call was counted as one that the seller's API is asked.
+  // True once the call is counted as a call of the seller's API.
   ownSlots: { 'health/counted': false },
   slots: {
     verify: { mayRead: ['settlement'] },
@@ -38,19 +39,19 @@ export default gatewayPlugin({
   },
   setup(options, { ports, slot }) {
     const { probeIntervalMs: intervalMs, probeTimeoutMs: timeoutMs, confirmMs } = options
-    const { figures, healthChecks, egress, sealer, service, clock, log, jobLine } = ports
+    const { stats, healthChecks, egress, sealer, service, clock, log, jobChannel } = ports
     const loopMarks = createLoopMarks(service.publicUrl, sealer)
     const counted = slot('health/counted')
-    const notes = new CallNotes(jobLine)
-    const counts = new TrafficCounts(figures, log)
-    let timer: NodeJS.Timeout | undefined
-    const stopping = new AbortController()
+    const notes = new CallNotes(jobChannel)
+    const counts = new TrafficCounts(stats, log)
+    const jobs: Pick<Job, 'stop'>[] = []
+    let isStopped = false
+    let ended: Promise<unknown> | undefined
     let judge: Judge | undefined
-    let checking: Promise<void> | undefined
 
     class Called implements RouteHooks {
       readonly #link: ServedLink
-      /** None yet of a link whose price is asked and nothing else. */
+      /** Undefined until a call reaches the seller's API. */
       #counts: LinkCalls | undefined
 
       constructor(link: ServedLink) {
@@ -61,7 +62,7 @@ export default gatewayPlugin({
         return (this.#counts ??= new LinkCalls(this.#link, notes))
       }
 
-      /** The call counts from here, while nobody knows yet how it ends: see `calls` in core/domain/suspension.ts. */
+      /** Counts the call before its outcome is known. See `calls` in core/domain/suspension.ts. */
       forward(x: Exchange): void {
         counted.set(x, true)
         this.#calls.begins(x.startedAtMs)
@@ -74,75 +75,74 @@ export default gatewayPlugin({
           return
         }
         const calls = this.#calls
-        // Where the operator lets health stand behind upstream.
+        // If the configuration lists health after upstream, the call is not counted yet.
         if (!counted.get(x)) calls.begins(startedAtMs)
-        const isPaid = x.payment !== null
-        // An answer that its buyer can't be given, such as a redirect, is none to somebody who paid.
+        const isPaid = x.payment !== null || x.channelCall !== null
+        // If the gateway cannot forward the response to the buyer, such as a redirect, the payer was not served.
         const isUseless = isPaid && x.errorCode === 'upstream_error'
         if (outcome === 'answered' && x.upstreamStatus < 500 && !isUseless) {
           const isServed = isPaid && x.upstreamStatus < 400
-          return isServed ? calls.served(startedAtMs, () => whoMade(x)) : calls.answered()
+          return isServed ? calls.served(startedAtMs, () => toCaller(x)) : calls.answered()
         }
-        calls.failed(startedAtMs, isWayOutDown(), { caller: whoMade(x), isCharged: x.settlement !== null })
+        calls.failed(startedAtMs, isOffline(), { caller: toCaller(x), isCharged: x.settlement !== null })
       }
     }
 
-    function whoMade({ clientIp, payment }: Exchange): Caller {
+    function toCaller({ clientIp, payment, channelCall }: Exchange): Caller {
       const address = callerOf(clientIp)
-      return payment === null ? [address] : [address, payment.identity.payer]
+      const payer = payment?.identity.payer ?? channelCall?.payment.config.payer
+      return payer === undefined ? [address] : [address, payer]
     }
 
-    const isWayOutDown = () => egress.wayOut() === 'down'
+    const isOffline = () => egress.connectivity() === 'down'
 
-    function ask({ linkId, url, upstreamHeadersSealed: sealed }: Asked): Promise<ProbeReport> {
+    function probeOnce({ linkId, url, upstreamHeadersSealed: sealed }: Asked): Promise<ProbeReport> {
       const headers = sealed === null ? {} : JSON.parse(sealer.open(sealed, linkId))
       return probe(egress, { url, loopMark: loopMarks.ofLink(linkId), timeoutMs, headers })
     }
 
-    async function askAndNote(link: Link): Promise<ProbeReport> {
-      const report = await ask({ ...link, linkId: link.id })
+    async function probeAndNote(link: Link): Promise<ProbeReport> {
+      const report = await probeOnce({ ...link, linkId: link.id })
       await healthChecks.note([{ linkId: link.id, atMs: clock.now(), ...report }])
       return report
     }
 
-    /** One process of the installation asks, and whoever is left when it was killed. */
-    async function runChecks(judge: Judge, { signal }: AbortController): Promise<void> {
-      async function probeAndJudge(link: DueCheck) {
-        const report = await ask(link)
-        if (!signal.aborted) judge.probed(link, !report.ok, isWayOutDown())
-        return { report, isFailing: !report.ok && !isWayOutDown() }
-      }
-      const isMine = () => jobLine.isHere
-      const { probesPerSecond, calledForMs } = options
-      const schedule = { intervalMs, probesPerSecond, calledForMs }
-      const asking = { ...schedule, healthChecks, clock, log, isMine, probe: probeAndJudge }
-      if (options.probe) await runProber(asking, signal)
+    async function probeAndJudge(judge: Judge, link: DueCheck) {
+      const report = await probeOnce(link)
+      if (!isStopped) judge.probed(link, !report.ok, isOffline())
+      return { report, isFailing: !report.ok && !isOffline() }
     }
 
     function stop(): void {
-      clearInterval(timer)
-      stopping.abort()
+      isStopped = true
       judge?.stop()
+      ended ??= Promise.all(jobs.map((job) => job.stop()))
     }
 
     return {
       route({ link, isPaid }) {
         if (link.suspension !== null) return isPaid ? pausedPaid : paused
-        // There is no API behind it.
+        // A `standard` link has no API, so its health is not judged.
         if (link.linkType === 'standard') return
         return new Called(link)
       },
       start() {
         if (!service.runsJobs) return
-        judge = new Judge({ ...ports, counts, probe: askAndNote, isWayOutDown, confirmMs })
-        timer = counts.flushEvery(COUNTS_FLUSH_MS)
-        checking = runChecks(judge, stopping)
+        const own = new Judge({ ...ports, counts, probe: probeAndNote, isOffline, confirmMs })
+        judge = own
+        jobs.push(counts.flushEvery(COUNTS_FLUSH_MS))
+        if (!options.probe) return
+        const { probesPerSecond, calledForMs } = options
+        // True in the one process of the installation that runs the jobs. If that process dies, another process takes over.
+        const isMine = () => jobChannel.isHere
+        const asking = { intervalMs, probesPerSecond, calledForMs, healthChecks, clock, log, isMine }
+        jobs.push(startProber({ ...asking, probe: (link) => probeAndJudge(own, link) }))
       },
       stop,
       async close() {
         stop()
         notes.flush()
-        await Promise.all([counts.flush(), checking])
+        await Promise.all([counts.flush(), ended])
       },
     }
   },
@@ -151,17 +151,20 @@ export default gatewayPlugin({
 function refuse(): never {
   throw new TollgateError(
     'api_suspended',
-    "The seller's API is not answering; this link is paused. You were not charged.",
+    "The seller's API is not responding, so this link is paused. You were not charged.",
     { retryAfterSeconds: 60 },
   )
 }
 
-/** Whoever comes with a payment may have bought an answer before the link was paused: the claim knows. */
+/**
+ * Refuses calls without a payment. A call with a payment continues to the claim phase, because its payment may have bought a
+ * response before the link was paused.
+ */
 function refuseUnpaid(x: Exchange): void {
   if (x.paymentHeader === null || x.method === 'HEAD') refuse()
 }
 
-/** A call that was charged first, and is served late, is not refused: the seller owes it. */
+/** Refuses calls that are not charged. A call that is already charged continues, because the seller owes its response. */
 function refuseUncharged(x: Exchange): void {
   if (x.settlement === null) refuse()
 }

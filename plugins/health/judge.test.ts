@@ -1,8 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { array, assert, asyncProperty, boolean, integer, nat, record } from 'fast-check'
 import t, { type Test } from 'tap'
-import { createChanges } from '../../adapters/memory/changes.ts'
-import { createJobLine } from '../../adapters/memory/jobLine.ts'
+import { createChanges, createJobChannel } from '../../adapters/memory/changes.ts'
 import type { Link, ServedLink } from '../../core/domain/link.ts'
 import {
   freshHealth,
@@ -10,8 +9,8 @@ import {
   type HealthState,
   observe,
 } from '../../core/domain/suspension.ts'
-import { TrafficCounts } from '../../core/figures/trafficCounts.ts'
 import { silentLog } from '../../core/ports/log.ts'
+import { TrafficCounts } from '../../core/stats/trafficCounts.ts'
 import { sampleLink, startMs } from '../../test/contracts/samples.ts'
 import { until } from '../../test/helpers/rawHttp.ts'
 import { type CallNote, CallNotes, LinkCalls } from './callNotes.ts'
@@ -21,13 +20,13 @@ const MINUTE_MS = 60_000
 
 const linkOf = (id: string): Link => ({ ...sampleLink(id, 's1', { slug: id }), suspension: null, version: 1 })
 
-/** A judge of links that the store may know, whose APIs never answer a probe. */
+/** A judge of links that the database may have, whose APIs never respond to a probe. */
 function startJudge(t: Test) {
   const clock = { ms: startMs, now: () => clock.ms }
   const stored = new Map<string, Link>()
   const seen = { finds: 0, findsAtOnce: 0, turn: 0 }
   const changes = createChanges()
-  const jobLine = createJobLine(silentLog)
+  const jobChannel = createJobChannel(silentLog)
   const judge = new Judge({
     links: {
       async find(id) {
@@ -43,21 +42,25 @@ function startJudge(t: Test) {
       addHealthEvent: async () => undefined,
     },
     counts: new TrafficCounts({ addTraffic: async () => undefined }, silentLog),
-    ...{ changes, jobLine, clock, log: silentLog, confirmMs: 0 },
+    changes,
+    jobChannel,
+    clock,
+    log: silentLog,
+    confirmMs: 0,
     probe: async () => ({ ok: false, status: 500, latencyMs: 1, detail: '' }),
-    isWayOutDown: () => false,
+    isOffline: () => false,
   })
   t.teardown(() => judge.stop())
 
   const put = (id: string) => void (stored.has(id) || stored.set(id, linkOf(id)))
   function post(batch: readonly CallNote[]): void {
     for (const { linkId } of batch) put(linkId)
-    jobLine.post('health.calls', batch)
+    jobChannel.post('health.calls', batch)
   }
 
-  /** Calls of links that one process saw, in one batch. */
+  /** Calls of links that a process saw, in one batch. */
   function call(ids: readonly string[], calls: (calls: LinkCalls) => void): void {
-    const notes = new CallNotes(jobLine)
+    const notes = new CallNotes(jobChannel)
     for (const id of ids) {
       put(id)
       calls(new LinkCalls({ ...stored.get(id)!, username: 'ann' } as ServedLink, notes))
@@ -122,7 +125,7 @@ t.test('links that nobody calls any more are forgotten, but for those that fail 
   await until(() => stored.get(failing)!.suspension !== null, 'its first failure to count')
 })
 
-/** A link as the rules see it when each note is taken into account by itself. */
+/** A link as the rules see it when each note is observed by itself. */
 class Followed {
   isSuspended = false
   #state: HealthState = freshHealth
@@ -148,7 +151,10 @@ class Followed {
 
 const minutesOf = array(
   record({
-    ...{ back: nat(11), begun: integer({ min: -4, max: 14 }), failed: nat(8), served: nat(2) },
+    back: nat(11),
+    begun: integer({ min: -4, max: 14 }),
+    failed: nat(8),
+    served: nat(2),
     isCharged: boolean(),
   }),
   { maxLength: 3 },
@@ -168,22 +174,22 @@ t.test('a link is suspended exactly when the rules say so of each note by itself
       const now = Math.floor(clock.ms / MINUTE_MS)
       const batch = each.map(
         (minutes, i): CallNote => ({
-          ...{
-            linkId: `link-${i}`,
-            username: 'ann',
-            slug: `link-${i}`,
-            hasAnswered: false,
-            isWayOutDown: false,
-          },
+          linkId: `link-${i}`,
+          username: 'ann',
+          slug: `link-${i}`,
+          hasAnswered: false,
+          isOffline: false,
           minutes: minutes.map(({ back, begun, failed, served, isCharged }) => ({
-            ...{ minute: now - back, begun, failed },
+            minute: now - back,
+            begun,
+            failed,
             failedBy: Array.from({ length: failed }, (_, n) => ({ caller: [`203.0.113.${n}`], isCharged })),
             served: Array.from({ length: served }, (_, n) => [`198.51.100.${n}`]),
           })),
         }),
       )
       for (const note of batch) followed.get(note.linkId)!.take([note], clock.ms)
-      // Suspended for sure, and last: the others are judged by then.
+      // Certain to be suspended, and last: the others are judged by then.
       post([...batch, lastOf(`last-${round}`, now)])
       await until(() => isSuspended(`last-${round}`))
       clock.ms += MINUTE_MS
@@ -201,7 +207,11 @@ t.test('a link is suspended exactly when the rules say so of each note by itself
 function lastOf(linkId: string, minute: number): CallNote {
   const failedBy = Array.from({ length: 20 }, (_, n) => ({ caller: [`192.0.2.${n}`], isCharged: true }))
   return {
-    ...{ linkId, username: 'ann', slug: linkId, hasAnswered: false, isWayOutDown: false },
+    linkId,
+    username: 'ann',
+    slug: linkId,
+    hasAnswered: false,
+    isOffline: false,
     minutes: [{ minute, begun: 20, failed: 20, failedBy, served: [] }],
   }
 }

@@ -1,46 +1,49 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
 import type { Link } from '../../core/domain/link.ts'
 import {
-  callWindowMs,
-  confirmSpanMs,
+  CALL_WINDOW_MS,
+  confirmationSpansMs,
   freshHealth,
   type HealthObservation,
   type HealthState,
   observe,
   PROBES_TO_CONFIRM,
+  SUSPENSION_MEMORY_MS,
   suspensionAfter,
-  suspensionMemoryMs,
 } from '../../core/domain/suspension.ts'
-import type { TrafficCounts } from '../../core/figures/trafficCounts.ts'
 import type { ProbeReport } from '../../core/health/probe.ts'
 import type { Clock } from '../../core/ports/clock.ts'
-import type { JobLine } from '../../core/ports/jobLine.ts'
+import type { JobChannel } from '../../core/ports/jobChannel.ts'
 import type { Log } from '../../core/ports/log.ts'
 import type { Change, Changes } from '../../core/ports/store/changes.ts'
 import type { Links } from '../../core/ports/store/links.ts'
+import type { TrafficCounts } from '../../core/stats/trafficCounts.ts'
 import { type CallNote, CallNotes, GATHER_CALLS_MS } from './callNotes.ts'
 
 const MINUTE_MS = 60_000
-/** A batch waits for those that other processes gather meanwhile: what began there counts before what failed here. */
+/**
+ * How long a batch waits before its failed calls count, in ms. Meanwhile the other processes post the calls that began, which must
+ * count first.
+ */
 const settleMs = 2 * GATHER_CALLS_MS
-/** Links that are looked through in one turn of the event loop, for those of which nothing is to be remembered any more. */
-const IN_A_TURN = 1_000
+/** Maximum remembered links that are checked in one turn of the event loop for whether they can be forgotten. */
+const ROWS_PER_TURN = 1_000
 
-export interface JudgeParts {
+export interface JudgeDeps {
   readonly links: Pick<Links, 'find' | 'setSuspension' | 'suspensionCount' | 'addHealthEvent'>
   readonly counts: TrafficCounts
   readonly changes: Changes
-  readonly jobLine: JobLine
+  readonly jobChannel: JobChannel
   readonly clock: Clock
   readonly log: Log
-  /** Asks the link's API now, and writes down what it saw. */
+  /** Probes the link's API now, and records the result. */
   probe(link: Link): Promise<ProbeReport>
-  isWayOutDown(): boolean
-  /** In place of `confirmSpanMs.manyCallers`, and in proportion of the other. */
+  isOffline(): boolean
+  /** Replaces `confirmationSpansMs.manyCallers`, in ms. The other span of `confirmationSpansMs` is scaled in proportion. */
   readonly confirmMs: number
 }
 
-/** A link as it is announced to caches: by the address that callers use. */
+/** A link, and its address, by which other processes and caches are notified of a change. */
 export interface JudgedLink {
   readonly linkId: string
   readonly username: string
@@ -51,47 +54,47 @@ interface Judged {
   link: JudgedLink
   state: HealthState
   /**
-   * Calls that began in one minute, since 1970, and are not in the state yet: numbers that are added to, because of most links that is
-   * all there ever is to tell. They are in the state before anything else is observed.
+   * Calls that began in one minute (minutes since 1970) and are not in `state` yet. Two plain numbers suffice for most links, which
+   * have no other observations. They are added to `state` before any other observation.
    */
   minute: number
   begun: number
 }
 
-/** Decides for the whole installation which links are suspended, on the calls of all its processes and on the probes. */
+/** Decides for the whole installation which links are suspended, from the probes and the calls of all its processes. */
 export class Judge {
-  readonly #parts: JudgeParts
+  readonly #parts: JudgeDeps
   readonly #judged = new Map<string, Judged>()
-  /** Those that are suspended, or about to be: the only ones that somebody else's change says something about. */
+  /** Links that are suspended or about to be. The judge rechecks only these links when other processes change links. */
   readonly #suspended = new Set<Judged>()
   readonly #changed = new Set<Judged>()
-  #isLooking = false
+  #isChecking = false
   #forgotAtMs = 0
   readonly #ends: (() => void)[]
-  /** Notes of calls that failed, which wait for what other processes say. */
+  /** Notes with failed calls, which wait until the other processes have posted theirs. */
   #failing: CallNote[] = []
   #timer: NodeJS.Timeout | undefined
   readonly #stopping = new AbortController()
 
-  constructor(parts: JudgeParts) {
+  constructor(parts: JudgeDeps) {
     this.#parts = parts
     this.#ends = [
-      CallNotes.hear(parts.jobLine, (batch) => this.#gather(batch)),
+      CallNotes.listen(parts.jobChannel, (batch) => this.#gather(batch)),
       parts.changes.subscribe((change) => this.#lookAgain(change)),
     ]
   }
 
-  /** Links of which something is remembered. */
+  /** The number of links with remembered state. */
   get size(): number {
     return this.#judged.size
   }
 
-  /** @param isWayOutDown whether the gateway itself did not get out: a failure is not the seller's then */
-  probed({ linkId, username, slug }: JudgedLink, failed: boolean, isWayOutDown: boolean): void {
-    // Of a link that is well and that nobody calls there is nothing to remember.
+  /** @param isOffline true if the gateway itself had no connectivity, so that a failure is not the seller's fault */
+  probed({ linkId, username, slug }: JudgedLink, failed: boolean, isOffline: boolean): void {
+    // A healthy link without recent calls is not kept in memory.
     if (!failed && !this.#judged.has(linkId)) return
     const judged = this.#of({ linkId, username, slug })
-    this.#wayOut(judged, !isWayOutDown)
+    this.#connectivity(judged, !isOffline)
     this.#take(judged, { kind: 'probe', failed })
     if (this.#isIdle(judged) && isWell(judged.state)) this.#judged.delete(linkId)
   }
@@ -103,17 +106,19 @@ export class Judge {
     this.#failing = []
   }
 
-  /** What began counts at once, and so before anything that failed: see `calls` in core/domain/suspension.ts. */
+  /**
+   * Adds the calls that began to the state. They count at once, before any failed call. See `calls` in core/domain/suspension.ts.
+   */
   #gather(batch: readonly CallNote[]): void {
     for (const note of batch) {
       this.#wellOf(this.#of(note), note)
       if (note.minutes.some(({ failed }) => failed > 0)) this.#failing.push(note)
-      if (!note.isWayOutDown) this.#count(note)
+      if (!note.isOffline) this.#count(note)
     }
     if (this.#failing.length > 0) this.#timer ??= setTimeout(() => this.#decide(), settleMs).unref()
     const nowMs = this.#parts.clock.now()
-    // Also after a clock that was put back.
-    if (Math.abs(nowMs - this.#forgotAtMs) < callWindowMs) return
+    // The difference is absolute, because the clock may have been set back.
+    if (Math.abs(nowMs - this.#forgotAtMs) < CALL_WINDOW_MS) return
     this.#forgotAtMs = nowMs
     void this.#forget()
   }
@@ -134,9 +139,9 @@ export class Judge {
     if (hasAnswered && judged.state.failedProbesInARow > 0) this.#take(judged, { kind: 'call-answered' })
   }
 
-  #illOf(judged: Judged, { minutes, isWayOutDown }: CallNote): void {
+  #illOf(judged: Judged, { minutes, isOffline }: CallNote): void {
     for (const { minute, failed, failedBy } of minutes) {
-      if (failed > 0) this.#wayOut(judged, !isWayOutDown)
+      if (failed > 0) this.#connectivity(judged, !isOffline)
       for (let i = 0; i < failed; i++) {
         const by = failedBy[i] ?? { caller: [] }
         this.#take(judged, { kind: 'call-failed', startedAtMs: minute * MINUTE_MS, ...by })
@@ -146,7 +151,8 @@ export class Judge {
 
   #begin(judged: Judged, minute: number, begun: number): void {
     if (begun === 0) return
-    // Calls that are taken back are taken from what is in the state.
+    // `begun` is negative if more calls were removed from the count than began, for example because callers disconnected.
+    // The difference is subtracted from the calls in the link's health state.
     if (begun < 0) return this.#take(judged, { kind: 'calls', count: begun, startedAtMs: minute * MINUTE_MS })
     if (judged.minute !== minute) this.#addBegun(judged)
     judged.minute = minute
@@ -160,7 +166,7 @@ export class Judge {
     this.#take(judged, { kind: 'calls', count, startedAtMs: minute * MINUTE_MS })
   }
 
-  /** For the history of its health; what failed for the gateway's own way out is no part of it. */
+  /** Counts calls for the history of a link's health. Failures while the gateway itself had no connectivity are not counted. */
   #count({ linkId, minutes }: CallNote): void {
     const { counts } = this.#parts
     for (const { minute, begun, failed } of minutes) {
@@ -170,8 +176,8 @@ export class Judge {
     }
   }
 
-  /** Only a change is told: failures are forgotten when the way out comes back. */
-  #wayOut(judged: Judged, up: boolean): void {
+  /** Records a change of the gateway's own connectivity. When connectivity returns, the state forgets earlier failures. */
+  #connectivity(judged: Judged, up: boolean): void {
     if (judged.state.isEgressUp !== up) this.#take(judged, { kind: 'egress', up })
   }
 
@@ -188,23 +194,23 @@ export class Judge {
         return false
       })
       .then((isSuspended) => {
-        // Judged anew, so that the next failures try again.
+        // The state counts from zero again, so that the next failures start another attempt to suspend the link.
         if (!isSuspended) this.#take(judged, { kind: 'cleared' })
       })
   }
 
-  /** @returns false when it was found healthy after all */
+  /** @returns false if the probes found the link healthy */
   async #suspend({ linkId, username, slug }: JudgedLink, reason: string, overMs: number): Promise<boolean> {
     const { links, changes, clock, log } = this.#parts
     if (overMs > 0 && !(await this.#fails(linkId, overMs))) {
-      log.info({ linkId, reason }, 'calls failed, and the API answers: the link is not suspended')
+      log.info({ linkId, reason }, 'calls failed, but the API responds, so the link is not suspended')
       return false
     }
     const link = await links.find(linkId)
-    // Calls that were under way when it was suspended do not make its cooldown longer.
+    // The link may already be suspended. Calls that were still running at that time do not lengthen its cooldown.
     if (link === undefined || !link.isActive || link.suspension !== null) return true
     const nowMs = clock.now()
-    const earlier = await links.suspensionCount(linkId, nowMs - suspensionMemoryMs)
+    const earlier = await links.suspensionCount(linkId, nowMs - SUSPENSION_MEMORY_MS)
     await links.setSuspension(linkId, suspensionAfter(earlier, reason, nowMs), nowMs)
     const event = {
       linkId,
@@ -220,32 +226,36 @@ export class Judge {
     return true
   }
 
-  /** Whether all probes fail, at times that nobody can foresee, and none of them for the gateway's own way out. */
+  /** Probes the link at unpredictable times. @returns true if every probe fails although the gateway itself has connectivity */
   async #fails(linkId: string, overMs: number): Promise<boolean> {
     const { signal } = this.#stopping
-    const pauseMs = (overMs * this.#parts.confirmMs) / confirmSpanMs.manyCallers / (PROBES_TO_CONFIRM - 1)
+    const pauseMs =
+      (overMs * this.#parts.confirmMs) / confirmationSpansMs.manyCallers / (PROBES_TO_CONFIRM - 1)
     for (let i = 0; i < PROBES_TO_CONFIRM; i++) {
       const waitMs = i === 0 ? 0 : pauseMs * (0.5 + Math.random())
       if (i > 0) await sleep(waitMs, undefined, { signal, ref: false }).catch(() => undefined)
       const link = signal.aborted ? undefined : await this.#parts.links.find(linkId)
-      if (link === undefined || (await this.#parts.probe(link)).ok || this.#parts.isWayOutDown()) return false
+      if (link === undefined || (await this.#parts.probe(link)).ok || this.#parts.isOffline()) return false
     }
     return !signal.aborted
   }
 
-  /** A link that is served again is judged from the start. */
+  /** Rechecks the suspended links that a change may concern. A link that serves calls again starts with an empty state. */
   #lookAgain(change: Change): void {
     for (const judged of this.#suspended) {
       const { username, slug } = judged.link
       if (username === change.username && (change.kind === 'store' || slug === change.slug))
         this.#changed.add(judged)
     }
-    if (!this.#isLooking) void this.#lookAtChanged()
+    if (!this.#isChecking) void this.#checkChanged()
   }
 
-  /** One in a turn of the event loop: a store may have thousands, and its seller may change it as often as he likes. */
-  async #lookAtChanged(): Promise<void> {
-    this.#isLooking = true
+  /**
+   * Checks one link in each turn of the event loop, because a store may have thousands of links, and its seller may change it at
+   * any rate.
+   */
+  async #checkChanged(): Promise<void> {
+    this.#isChecking = true
     for (const judged of this.#changed) {
       if (this.#stopping.signal.aborted) break
       this.#changed.delete(judged)
@@ -253,10 +263,13 @@ export class Judge {
       if (link?.suspension === null && judged.state.isSuspended) this.#take(judged, { kind: 're-enabled' })
       await nextTurn()
     }
-    this.#isLooking = false
+    this.#isChecking = false
   }
 
-  /** @returns the link; undefined of one that is gone, which is forgotten, and where it is not known */
+  /**
+   * @returns the link. Undefined if the database does not respond, or if the link is deleted, which also makes the judge forget the
+   *   link
+   */
   async #find(judged: Judged): Promise<Link | undefined> {
     const { linkId } = judged.link
     try {
@@ -265,15 +278,15 @@ export class Judge {
       this.#judged.delete(linkId)
       this.#suspended.delete(judged)
     } catch (err) {
-      this.#parts.log.warn({ err, linkId }, 'could not look at a link')
+      this.#parts.log.warn({ err, linkId }, 'could not read a link')
     }
   }
 
-  /** Of links that nobody calls any more, those that are well and those that are gone. */
+  /** Forgets links without recent calls that are healthy or deleted. */
   async #forget(): Promise<void> {
     let inTurn = 0
     for (const [linkId, judged] of this.#judged) {
-      if (++inTurn % IN_A_TURN === 0) await nextTurn()
+      if (++inTurn % ROWS_PER_TURN === 0) await nextTurn()
       if (this.#stopping.signal.aborted) return
       if (!this.#isIdle(judged)) continue
       if (isWell(judged.state)) this.#judged.delete(linkId)
@@ -284,9 +297,9 @@ export class Judge {
     }
   }
 
-  /** Whether none of its calls is looked at any more. */
+  /** Whether all calls of the link are older than the window. */
   #isIdle({ state, begun, minute }: Judged): boolean {
-    const sinceMs = this.#parts.clock.now() - callWindowMs
+    const sinceMs = this.#parts.clock.now() - CALL_WINDOW_MS
     const isOver = (minute: number) => minute * MINUTE_MS < sinceMs
     return (begun === 0 || isOver(minute)) && state.callMinutes.every((calls) => isOver(calls.minute))
   }
@@ -305,6 +318,6 @@ export class Judge {
   }
 }
 
-/** Nothing that the next call or health check does not find out. */
+/** Whether a state may be forgotten, because it has no failed probes, suspension or lost connectivity. */
 const isWell = ({ failedProbesInARow, isSuspended, isEgressUp }: HealthState): boolean =>
   failedProbesInARow === 0 && !isSuspended && isEgressUp

@@ -3,6 +3,7 @@ import type { OptionsSchema } from '../../core/plugin/options.ts'
 export const options = {
   type: 'object',
   additionalProperties: false,
+  examples: [{ probeIntervalMs: 60_000, probesPerSecond: 20 }],
   properties: {
     probeIntervalMs: {
       type: 'integer',
@@ -10,7 +11,7 @@ export const options = {
       maximum: 3_600_000,
       default: 60_000,
       description:
-        "How often a link's API is asked whether it answers, in milliseconds; spread out with jitter. Less often where `probesPerSecond` does not suffice for all links.",
+        "Time between two health checks of a link's API, in milliseconds. The gateway varies the time slightly. If `probesPerSecond` is too low for all links, the time is longer.",
     },
     probesPerSecond: {
       type: 'integer',
@@ -18,27 +19,29 @@ export const options = {
       maximum: 1_000,
       default: 20,
       description:
-        'How many APIs are asked in a second at most, of all links together. Where that is too few to ask each link every `probeIntervalMs`, links that were called lately and links that failed go first, and the others take turns in what is left.',
+        'Maximum number of health checks per second for all links together. If this number is too low, the gateway first checks the links that were called recently and the links that failed. The gateway checks the other links less often.',
     },
     calledForMs: {
       type: 'integer',
       minimum: 60_000,
       maximum: 2_592_000_000,
       default: 3_600_000,
-      description: 'How long after a call a link is one of those that were called lately, in milliseconds.',
+      description:
+        'How long after its last call a link counts as recently called, in milliseconds. The gateway checks recently called links first.',
     },
     probeTimeoutMs: {
       type: 'integer',
       minimum: 100,
       maximum: 60_000,
       default: 5_000,
-      description: 'How long a probe may take, in milliseconds.',
+      description:
+        'How long a health check may take, in milliseconds. After this time, the health check has failed.',
     },
     probe: {
       type: 'boolean',
       default: true,
       description:
-        'Whether APIs are probed at regular times. Without it they are asked only when so many calls failed that a link may have to be suspended.',
+        "Whether the gateway checks sellers' APIs regularly. With false, the gateway checks an API only if so many calls failed that the link may be suspended.",
     },
     confirmMs: {
       type: 'integer',
@@ -46,7 +49,7 @@ export const options = {
       maximum: 3_600_000,
       default: 60_000,
       description:
-        'Over how long five probes are spread that have to fail before failed calls of many callers suspend a link, in milliseconds; five times as long for those of few callers.',
+        'How long the gateway checks an API whose calls fail before it suspends the link, in milliseconds. The gateway suspends the link only if all five health checks in this time fail. If only a few callers had failed calls, the time is five times as long.',
     },
   },
 } as const satisfies OptionsSchema

@@ -17,7 +17,7 @@ const plugins = (more: object = {}) => [
 const suspensionOf = async ({ store }: TestGateway, id: string) =>
   (await store.links.find(id))?.suspension ?? null
 
-/** Every call by somebody else: another address, behind a proxy, and another wallet. */
+/** Every call from another caller: another address, behind a proxy, and another wallet. */
 const behindProxy = { trustedProxyCidrs: ['127.0.0.0/8'] }
 const addressOf = (i: number) => ({ 'x-forwarded-for': `203.0.113.${i % 250}` })
 const payerOf = (i: number) => `0x${String(i).padStart(40, '0')}`
@@ -71,7 +71,7 @@ t.test('a caller who does not send its body in time is no failure of the seller'
       { use: 'watcher' },
       { use: 'x402' },
       { use: 'replay-guard' },
-      { use: 'upstream', with: { headersTimeoutMs: 200, answerTimeoutMs: 400, bodyTimeoutMs: 200 } },
+      { use: 'upstream', with: { headersTimeoutMs: 200, responseTimeoutMs: 400, bodyTimeoutMs: 200 } },
       { use: 'purchase-record' },
     ],
   })
@@ -81,10 +81,10 @@ t.test('a caller who does not send its body in time is no failure of the seller'
   socket.write(
     `POST ${link.path} HTTP/1.1\r\nHost: g\r\nTransfer-Encoding: chunked\r\n${payment}\r\n\r\n1\r\nx\r\n`,
   )
-  const [said] = (await once(socket, 'data')) as [Buffer]
+  const [lines] = (await once(socket, 'data')) as [Buffer]
   t.match(
-    String(said),
-    /^HTTP\/1.1 502 .*The body of the request did not come in time. You were not charged/s,
+    String(lines),
+    /^HTTP\/1.1 502 .*The body of the request did not arrive in time. You were not charged/s,
   )
   await until(() => outcomes.length > 0)
   t.strictSame(outcomes, ['buyer-left'])
@@ -112,7 +112,7 @@ t.test('a health check that succeeds ends the suspicion, and calls are counted a
   const seller = await sellerOf(t, (req, res) => {
     req.resume()
     const isProbe = req.headers['user-agent'] === 'tollgate-health-check'
-    // The first one fails, the second is well, and from then on all fail.
+    // The first one fails, the second is good, and from then on all fail.
     if (isProbe) probes.push(probes.length === 1 ? 200 : 500)
     res.writeHead(isProbe ? probes.at(-1)! : 500).end('{}')
   })
@@ -138,11 +138,11 @@ t.test(
   'who answers health checks well and is paid for answers that fail is suspended all the same',
   async (t) => {
     const ways = ['500', 'redirect', 'cut', 'silent']
-    let asked = 0
+    let requestCount = 0
     const seller = await sellerOf(t, (req, res) => {
       req.resume()
       if (req.headers['user-agent'] === 'tollgate-health-check') return void res.end('{}')
-      const way = ways[asked++ % ways.length]
+      const way = ways[requestCount++ % ways.length]
       if (way === '500') res.writeHead(500).end()
       else if (way === 'redirect') res.writeHead(302, { location: '/' }).end()
       else if (way === 'cut') res.writeHead(200, { 'content-length': 9 }).write('half', () => res.destroy())
@@ -165,7 +165,7 @@ t.test(
       await Promise.all([call(), call(), call(), call()])
       return (await suspensionOf(gateway, link.id)) !== null
     }, 'the suspension')
-    t.match((await suspensionOf(gateway, link.id))!.reason, /Those who were charged met the failures/)
+    t.match((await suspensionOf(gateway, link.id))!.reason, /The callers who were charged met the failures/)
   },
 )
 
@@ -189,7 +189,7 @@ t.test('a payer who was served well weighs as much as one who was not', async (t
       },
     })
   for (let i = 0; i < 9; i++) t.equal((await call('good', i)).status, 200)
-  // Eight others, with inputs that fail.
+  // Eight other callers, with inputs that fail.
   for (let i = 0; i < 24; i++) t.equal((await call('fail', 100 + (i % 8))).status, 502)
   await until(async () => (await gateway.store.links.healthEvents(link.id, 10)).length > 0, 'a health check')
   t.match(await gateway.store.links.healthEvents(link.id, 10), [{ kind: 'probe', ok: true }])

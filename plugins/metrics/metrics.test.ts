@@ -1,6 +1,6 @@
 import perfHooks from 'node:perf_hooks'
 import t from 'tap'
-import { createMetrics } from '../../adapters/metrics/createMetrics.ts'
+import { createMetrics } from '../../adapters/metrics/metrics.ts'
 import { startGateway } from '../../test/helpers/gateway.ts'
 import { callAndGo, shortPlugins, startPaid } from '../../test/helpers/paid.ts'
 import { startSeller } from '../../test/helpers/sellers.ts'
@@ -14,7 +14,7 @@ async function start(options: object, kind: Parameters<typeof startSeller>[1] = 
   return { gateway, link, plugins, text: async () => metrics.source!.text() }
 }
 
-// First: it is measured once for all that this process starts.
+// First: it is measured once for everything that this process starts.
 t.test('what the process itself does is measured from the first look at it on', async (t) => {
   const { monitorEventLoopDelay } = perfHooks
   let begun = 0
@@ -27,8 +27,8 @@ t.test('what the process itself does is measured from the first look at it on', 
   })
   const { text } = await start({ processMetrics: true })
   t.equal(begun, 0, 'nobody has asked')
-  const [, leastS] = /^nodejs_eventloop_lag_min_seconds (\S+)$/m.exec(await text())!
-  t.ok(Number(leastS) < 60, `the least delay of the loop was ${leastS} s`)
+  const [, minS] = /^nodejs_eventloop_lag_min_seconds (\S+)$/m.exec(await text())!
+  t.ok(Number(minS) < 60, `the least delay of the loop was ${minS} s`)
   await text()
   t.equal(begun, 1)
 })

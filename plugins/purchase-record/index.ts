@@ -1,29 +1,46 @@
-import { type Counted, TrafficCounts } from '../../core/figures/trafficCounts.ts'
-import { callerOf } from '../../core/http/callerAddress.ts'
+import { callerOf } from '../../core/http/caller.ts'
+import type { Job } from '../../core/jobs/job.ts'
 import { paidReply } from '../../core/payments/paidReply.ts'
 import { createPurchaseNotes } from '../../core/payments/purchase.ts'
 import { type Exchange, gatewayPlugin, type Reply, type RouteHooks } from '../../core/plugin/gateway.ts'
-import { options } from './options.ts'
+import type { OptionsSchema } from '../../core/plugin/options.ts'
+import { type Counted, TrafficCounts } from '../../core/stats/trafficCounts.ts'
 import { SeenLink, Views } from './views.ts'
 
-/** Records what was sold, puts the paid answer together, and counts 402 answers and who saw a link. */
+const options = {
+  type: 'object',
+  additionalProperties: false,
+  examples: [{ viewsFlushMs: 5_000 }],
+  properties: {
+    viewsFlushMs: {
+      type: 'integer',
+      minimum: 100,
+      maximum: 3_600_000,
+      default: 4_000,
+      description:
+        'Time between two writes of the counted views to the database, in milliseconds. A view is a caller of a free link, or a caller who got the 402 of a paid link. Each caller counts once an hour. The gateway writes the views of at most 250 links per second.',
+    },
+  },
+} as const satisfies OptionsSchema
+
+/** Records the sale, assembles the paid response, and counts a link's viewers and 402 responses. */
 export default gatewayPlugin({
   name: 'purchase-record',
   api: 1,
   options,
-  needs: ['payments', 'figures', 'sealer', 'service', 'log'],
+  needs: ['payments', 'stats', 'sealer', 'service', 'log'],
   slots: {
     record: { reads: ['claim', 'settlement'], writes: ['purchase'] },
-    respond: { reads: ['answer', 'purchase', 'settlement'] },
-    log: { mayRead: ['payment', 'claim', 'answer'] },
+    respond: { reads: ['response', 'purchase', 'settlement'] },
+    log: { mayRead: ['payment', 'signedIn', 'claim', 'response'] },
   },
-  setup({ viewsFlushMs }, { ports: { payments, figures, sealer, service, log } }) {
+  setup({ viewsFlushMs }, { ports: { payments, stats, sealer, service, log } }) {
     const notes = createPurchaseNotes(sealer, service.metadataField)
-    const counts = new TrafficCounts(figures, log)
+    const counts = new TrafficCounts(stats, log)
     const views = new Views()
-    let timer: NodeJS.Timeout | undefined
+    let flushing: Job | undefined
 
-    /** How often a link was seen, and its price asked: what is counted stays with the link, so that a call need not look for it. */
+    /** Counts a link's viewers and its 402 responses. The object has the link's current counts, so that a call needs no lookup. */
     class Seen extends SeenLink {
       readonly #linkId: string
       #counted: Counted | null = null
@@ -49,9 +66,16 @@ export default gatewayPlugin({
       }
     }
 
+    /** A link that wallets call by a signature. A call without one gets the 402. */
+    class SignedIn extends Seen implements RouteHooks {
+      log(x: Exchange): void {
+        if (x.status !== 429) this.see(x, x.status === 402 && x.signedIn === null ? 1 : 0)
+      }
+    }
+
     class Paid extends Seen implements RouteHooks {
       async record(x: Exchange): Promise<undefined> {
-        // Served late: the purchase was written when the payment landed.
+        // The call is served late, so its purchase was recorded when the payment landed, or a channel was charged for it.
         if (x.purchase !== null) return
         const paid = x.claim!
         await payments.record(paid)
@@ -59,22 +83,27 @@ export default gatewayPlugin({
       }
 
       respond(x: Exchange): Reply | undefined {
-        if (x.answer === null || x.answer.tunnel !== null) return
-        return paidReply(x.answer, x.answer.mediaType, x.purchase!, x.settlement!.headers, false)
+        // A metered response has already been sent.
+        if (x.response === null || x.response.tunnel !== null || x.meter !== null) return
+        const receipt = x.settlement!.headersFor(x.response.status)
+        return paidReply(x.response, x.response.mediaType, x.purchase!, receipt, false)
       }
 
       log(x: Exchange): void {
-        if (x.payment === null && x.status === 402) this.see(x, 1)
+        if (x.payment === null && x.channelCall === null && x.status === 402) this.see(x, 1)
       }
     }
 
     return {
-      route: ({ isPaid, link: { id } }) => (isPaid ? new Paid(id) : new Free(id)),
+      route({ isPaid, link: { id, access } }) {
+        if (isPaid) return new Paid(id)
+        return access === null ? new Free(id) : new SignedIn(id)
+      },
       start() {
-        timer = counts.flushEvery(viewsFlushMs)
+        flushing = counts.flushEvery(viewsFlushMs)
       },
       async close() {
-        clearInterval(timer)
+        void flushing?.stop()
         await counts.flush()
       },
     }

@@ -19,8 +19,15 @@ t.test('a purchase says who bought what for how much, and its entries cancel out
   const { _svc } = (await response.json()) as { _svc: { purchaseId: string } }
   const purchase = await gateway.store.purchases.find(_svc.purchaseId)
   t.match(purchase, {
-    ...{ linkId: link.id, storeId: gateway.storeId, network: testNetwork, asset: testAsset, symbol: 'USDC' },
-    ...{ amountAtomic: 100_000n, feeAtomic: 5_000n, txHash: /^0x/, priceUsd: /^0\.10*$/ },
+    linkId: link.id,
+    storeId: gateway.storeId,
+    network: testNetwork,
+    asset: testAsset,
+    symbol: 'USDC',
+    amountAtomic: 100_000n,
+    feeAtomic: 5_000n,
+    txHash: /^0x/,
+    priceUsd: /^0\.10*$/,
   })
   const entries = await gateway.store.purchases.ledger(_svc.purchaseId)
   t.equal(entries.length, 4)
@@ -44,8 +51,9 @@ t.test('a view is a caller of an hour who saw the price, or called a free link',
   const free = await gateway.addLink({ slug: 'free', url: seller.url, price: '0' })
   const views = async () => {
     await (await gateway.gateway.swap(await gateway.build(plugins))).retired
-    const { views, challenges } = await gateway.store.figures.totals(gateway.storeId, {
-      ...{ fromMs: 0, toMs: Number.MAX_SAFE_INTEGER },
+    const { views, challenges } = await gateway.store.stats.totals(gateway.storeId, {
+      fromMs: 0,
+      toMs: Number.MAX_SAFE_INTEGER,
     })
     return [views, challenges]
   }

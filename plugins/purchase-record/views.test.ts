@@ -34,7 +34,7 @@ t.test(
           const isSince = (one: { key: string; atMs: number }, withinMs: number) =>
             one.key === key && Math.abs(nowMs - one.atMs) < withinMs
           const known = last.get(link)
-          // Times are whole seconds here, and in the last second of his hour the list says it.
+          // Times are whole seconds here, and in the last second of the caller's hour the list decides.
           const isLast = known !== undefined && isSince(known, HOUR_MS - 1_000)
           const isKnown = isLast || remembered.some((one) => isSince(one, HOUR_MS))
           if (!isKnown) {

@@ -1,17 +1,20 @@
 import { randomInt } from 'node:crypto'
 
-/** A caller counts once in so long, for each link. */
+/** A caller counts once for each link within this time, in ms. */
 const ONCE_MS = 3_600_000
-/** Callers that are remembered, 36 bytes each. Beyond that the longest known is forgotten and may count again. */
+/**
+ * Maximum callers that are remembered, at 36 bytes each. When the table is full, the oldest caller is forgotten, and counts again
+ * if it returns.
+ */
 const MAX_CALLERS = 131_072
-/** There is room for so many at first, and for twice as many each time that it is full. */
+/** Initial capacity, in callers. The capacity doubles when it is full. */
 const FIRST_CALLERS = 1_024
 
-/** Who saw links within the hour. Each worker process remembers its own. */
+/** The callers who saw links in the last hour. Each worker process has its own table. */
 export class Views {
   #table: Table
   readonly #maxCallers: number
-  /** So that nobody can choose callers whose places in the table are all one. */
+  /** Random, so that a caller cannot choose identities that all fall into one bucket of the table. */
   readonly seed = randomInt(2 ** 32)
 
   /** @param maxCallers a power of two */
@@ -21,15 +24,15 @@ export class Views {
   }
 
   /**
-   * Whether a caller of a link is to be counted now; remembers that he was.
+   * Whether a caller of a link has to be counted now. Also records the caller as counted.
    *
-   * @param high the hash of both, in two halves
+   * @param high one half of the hash of link and caller. `low` is the other half
    */
   isNew(high: number, low: number, atMs: number): boolean {
     const table = this.#table
     const known = table.find(high, low)
     if (known !== NONE) {
-      // A clock that was set back must not silence a caller for good.
+      // The difference is absolute, because otherwise a clock that was set back could exclude a caller permanently.
       if (Math.abs(atMs - table.atMs(known)) < ONCE_MS) return false
       table.forget(known)
     } else if (table.isFull) {
@@ -42,17 +45,17 @@ export class Views {
 }
 
 /**
- * A link and whoever sees it. Who was counted last is known here as well: mostly it is he who calls next, and of very many links
- * the table lies in no cache.
+ * A link and its callers. It remembers the last counted caller, who is usually the next to call. That saves a lookup in the table,
+ * which is slow with very many links, because the CPU caches cannot hold the table.
  */
 export class SeenLink {
   readonly #views: Views
-  /** Of the link's id a hash in two halves, which goes on with each caller's. */
+  /** A hash of the link's id in two halves. The hash of link and caller continues from it. */
   readonly #a: number
   readonly #b: number
   #lastHigh = 0
   #lastLow = 0
-  /** Since 2020; far from every time while nobody was counted. */
+  /** Time of the last counted caller in seconds since 2020. `NEVER` before the first caller. */
   #lastAtSeconds = NEVER
 
   constructor(views: Views, linkId: string) {
@@ -70,10 +73,10 @@ export class SeenLink {
   }
 
   /**
-   * Whether this caller is to be counted now; remembers that he was. Callers are known by a hash of 64 bits: two with the same one would
-   * be counted as one, which hardly ever happens and costs a view.
+   * Whether this caller has to be counted now. Also records the caller as counted. A caller is identified by a 64-bit hash. Two
+   * callers with the same hash count as one, which is very rare and costs one view.
    *
-   * @param caller see {@link import('../../core/http/callerAddress.ts').callerOf}
+   * @param caller see {@link import('../../core/http/caller.ts').callerOf}
    */
   isNew(caller: string, atMs: number): boolean {
     let a = this.#a
@@ -87,7 +90,7 @@ export class SeenLink {
     const high = Math.imul(a ^ (a >>> 16), 0x45d9f3b)
     const low = Math.imul(b ^ (b >>> 13), 0xc2b2ae35)
     const atSeconds = secondsOf(atMs)
-    // In the hour's last second the table says it, which knows the millisecond.
+    // In the hour's last second the table decides, because it has times in milliseconds.
     const isLast = high === this.#lastHigh && low === this.#lastLow
     if (isLast && Math.abs(atSeconds - this.#lastAtSeconds) < ONCE_MS / 1_000 - 1) return false
     if (!this.#views.isNew(high, low, atMs)) return false
@@ -99,29 +102,32 @@ export class SeenLink {
 }
 
 const NEVER = -(2 ** 31)
-/** Seconds are counted from 2020, so that they have room in 32 bits for as long before as after. */
+/** Start of the count of seconds, the year 2020. 32 bits then reach equally far before and after it. */
 const FROM_SECONDS = 1_577_836_800
 
 const secondsOf = (atMs: number): number => Math.floor(atMs / 1_000) - FROM_SECONDS
 
 const NONE = -1
 
-// What is known of a caller, side by side: whoever looks at one has all of it from the same place of memory.
+// Positions of a caller's fields, which are side by side so that a lookup reads one place of memory.
 const [HIGH, LOW, OTHER, NEXT, BEFORE, AT_SECONDS, AT_MS] = [0, 1, 2, 3, 4, 5, 6]
 const EACH = 8
 
 /**
- * Callers by hash, in the order in which they were counted: numbers in arrays, of which a new caller makes no garbage. As strings in a
- * map, each would live just long enough to be copied to where the collector looks rarely.
+ * Callers by hash, in the order in which they were counted. The table is an array of numbers, so a new caller creates no garbage. A
+ * map of strings would cost time in garbage collection, because each string lives long enough to be copied.
  */
 class Table {
   readonly size: number
-  /** Of each caller his hash, the next one whose hash leads to the same place, who was counted next and before, in a ring, and when. */
+  /**
+   * For each caller: the hash, the next caller in the same bucket, the callers that were counted next and before (a ring), and the
+   * time.
+   */
   readonly #callers: Int32Array
-  /** The first of those whose hash leads to the same place. */
+  /** The first caller of each bucket. */
   readonly #first: Int32Array
   #longestKnown = NONE
-  /** The first place that is free; `NEXT` of it is the next one. */
+  /** The first free index. Its `NEXT` is the next free index. */
   #free = 0
 
   constructor(size: number) {
@@ -135,7 +141,7 @@ class Table {
     return this.#free === NONE
   }
 
-  /** When a caller was counted. */
+  /** When a caller was counted, in ms since 1970. */
   atMs(at: number): number {
     const seconds = this.#callers[at * EACH + AT_SECONDS]! + FROM_SECONDS
     return seconds * 1_000 + this.#callers[at * EACH + AT_MS]!
@@ -149,19 +155,19 @@ class Table {
     return at
   }
 
-  /** There must be room. */
+  /** Adds a caller. The table must not be full. */
   add(high: number, low: number, atMs: number): void {
     const callers = this.#callers
     const at = this.#free
     this.#free = callers[at * EACH + NEXT]!
-    const place = low & (this.size - 1)
+    const slot = low & (this.size - 1)
     const seconds = secondsOf(atMs)
     callers[at * EACH + HIGH] = high
     callers[at * EACH + LOW] = low
-    callers[at * EACH + OTHER] = this.#first[place]!
+    callers[at * EACH + OTHER] = this.#first[slot]!
     callers[at * EACH + AT_SECONDS] = seconds
     callers[at * EACH + AT_MS] = atMs - (seconds + FROM_SECONDS) * 1_000
-    this.#first[place] = at
+    this.#first[slot] = at
     const last = this.#longestKnown === NONE ? at : callers[this.#longestKnown * EACH + BEFORE]!
     if (this.#longestKnown === NONE) this.#longestKnown = at
     this.#join(last, at)
@@ -170,11 +176,11 @@ class Table {
 
   forget(at: number): void {
     const callers = this.#callers
-    const place = callers[at * EACH + LOW]! & (this.size - 1)
+    const slot = callers[at * EACH + LOW]! & (this.size - 1)
     const other = callers[at * EACH + OTHER]!
-    if (this.#first[place] === at) this.#first[place] = other
+    if (this.#first[slot] === at) this.#first[slot] = other
     else {
-      let before = this.#first[place]!
+      let before = this.#first[slot]!
       while (callers[before * EACH + OTHER] !== at) before = callers[before * EACH + OTHER]!
       callers[before * EACH + OTHER] = other
     }
@@ -189,7 +195,7 @@ class Table {
     this.forget(this.#longestKnown)
   }
 
-  /** One of twice the size, with the same callers. */
+  /** A table of twice the size with the same callers. */
   doubled(): Table {
     const larger = new Table(this.size * 2)
     const callers = this.#callers

@@ -1,12 +1,46 @@
 import { TollgateError } from '../../core/errors/error.ts'
-import { callerOf } from '../../core/http/callerAddress.ts'
+import { callerOf } from '../../core/http/caller.ts'
 import { type Exchange, gatewayPlugin, type RouteHooks } from '../../core/plugin/gateway.ts'
+import type { OptionsSchema } from '../../core/plugin/options.ts'
 import type { Taken } from '../../core/ports/counters.ts'
-import { options } from './options.ts'
+
+const options = {
+  type: 'object',
+  additionalProperties: false,
+  examples: [{ points: 120, paymentPoints: 20, windowMs: 60_000 }],
+  properties: {
+    points: {
+      type: 'integer',
+      minimum: 1,
+      default: 120,
+      description:
+        'Maximum number of unpaid calls of a caller in one time window. Calls of free links and calls without a payment are unpaid.',
+    },
+    paymentPoints: {
+      type: 'integer',
+      minimum: 1,
+      default: 20,
+      description:
+        'Maximum number of failed payments of a caller in one time window. A paid call counts as failed if the caller disconnected before the response. Successful payments do not count.',
+    },
+    windowMs: {
+      type: 'integer',
+      minimum: 1,
+      default: 60_000,
+      description: 'Length of the time window in which the plugin counts calls, in milliseconds.',
+    },
+    keyBy: {
+      enum: ['ip', 'link', 'ip-and-link'],
+      default: 'ip',
+      description:
+        'What a caller is. With `ip`, a caller is one client address (IPv6: one /64 range). With `link`, all callers of a link count as one. With `ip-and-link`, a caller is one client address at one link.',
+    },
+  },
+} as const satisfies OptionsSchema
 
 /**
- * Refuses a caller who asks too often, before any payment work, so that a flood never costs a signature check. Calls
- * that carry a payment draw from their own, smaller bucket, and only when they fail, or are hung up on.
+ * Refuses a caller who calls too often. It runs before any payment work, so that a flood costs no signature checks. Calls with a
+ * payment have a separate, smaller bucket. They count only if they fail or their caller disconnects.
  */
 export default gatewayPlugin({
   name: 'rate-limit',
@@ -17,7 +51,8 @@ export default gatewayPlugin({
   setup({ points, paymentPoints, windowMs, keyBy }, { ports: { counters, clock }, slot }) {
     const payersDoing = slot<boolean>('x402/payersDoing')
     const keyOf = keyFunction(keyBy)
-    // Entries with other limits, for other links, have buckets of their own; a reload finds the same ones again.
+    // The keys contain the limits, so that entries with other limits for other links have their own buckets. A reload keeps the
+    // buckets.
     const calls = `call:${points}/${windowMs}:`
     const payments = `pay:${paymentPoints}/${windowMs}:`
 
@@ -39,15 +74,18 @@ export default gatewayPlugin({
     const unpaid = (x: Exchange) => take(x, calls + keyOf(x), 1, points)
     const free: RouteHooks = { guard: unpaid }
     const paid: RouteHooks = {
-      // A payment takes nothing yet: only failures fill its bucket, and a full one refuses.
+      // A call with a payment takes no points here, but a full bucket refuses it. Its failure takes a point at the end of the call.
       guard: (x) =>
         x.paymentHeader === null ? unpaid(x) : take(x, payments + keyOf(x), 0, paymentPoints - 1),
       log: (x) => {
         if (x.paymentHeader === null) return
-        const isRefused = x.status >= 400 && x.status < 500 && x.status !== 429
-        const isHungUpOn = x.door.hasLeft && (x.status === 0 || x.isUnsent)
-        // What is ours or the chain's trouble is 503 as well, and counts against no caller.
-        if (isRefused || isHungUpOn || payersDoing.get(x))
+        // A signed voucher over another total is corrected and repeated, as concurrent calls of a channel do.
+        const isCorrected = x.channelCall?.isOfKnownChannel === true
+        const isRefused = x.status >= 400 && x.status < 500 && x.status !== 429 && !isCorrected
+        const isAborted = x.transport.hasLeft && (x.status === 0 || x.isUnsent)
+        // A 503 does not count, because the gateway or the chain may have caused it, unless x402 has marked it as caused by the
+        // payer.
+        if (isRefused || isAborted || payersDoing.get(x))
           void counters.take(payments + keyOf(x), 1, paymentPoints, windowMs)
       },
     }

@@ -1,9 +1,9 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { noPlaceRefusals, sumInFlight } from '../../adapters/chains/refuse.ts'
-import { callerOf } from '../../core/http/callerAddress.ts'
+import { admissionRefusals, sumInFlight } from '../../adapters/chains/refusals.ts'
+import { callerOf } from '../../core/http/caller.ts'
 import { startGateway } from '../../test/helpers/gateway.ts'
-import { hasWholeAnswer, talk, until } from '../../test/helpers/rawHttp.ts'
+import { hasWholeResponse, talk, until } from '../../test/helpers/rawHttp.ts'
 import { startSeller } from '../../test/helpers/sellers.ts'
 import { createScriptedSettler, scriptedPayment, scriptedPaymentV1 } from '../../test/helpers/settler.ts'
 
@@ -56,7 +56,7 @@ t.test('only a proxy of the operator is believed about whom a call comes from', 
     const gateway = await startGateway(t, { plugins: [{ use: 'upstream' }], options: { trustedProxyCidrs } })
     const link = await gateway.addLink({ slug: 'free', url: seller.url })
     const line = forwarded === undefined ? '' : `X-Forwarded-For: ${forwarded}\r\n`
-    await talk(gateway.port, `GET ${link.path} HTTP/1.1\r\nHost: g\r\n${line}\r\n`, hasWholeAnswer)
+    await talk(gateway.port, `GET ${link.path} HTTP/1.1\r\nHost: g\r\n${line}\r\n`, hasWholeResponse)
     const { rawHeaders } = seller.requests.at(-1)!
     return rawHeaders[rawHeaders.findIndex((name) => name.toLowerCase() === 'x-forwarded-for') + 1]
   }
@@ -103,12 +103,12 @@ t.test('payments for which their payer has too little fill the bucket, at once o
     (await fetch(link.url, { headers: { 'payment-signature': scriptedPayment(nonce, '100000') } })).status
   const payV1 = async (nonce: string) =>
     (await fetch(link.url, { headers: { 'x-payment': scriptedPaymentV1(nonce, '100000') } })).status
-  // The chain can't be asked: that is nobody's failure.
+  // The chain cannot be queried: that is neither side's failure.
   settler.verifyWith = async () => ({ ok: false, reason: 'verify_fault', message: '', transient: true })
   for (let i = 0; i < 5; i++) t.equal(await pay(`away-${i}`), 503)
-  // Nor is it that much is bought.
+  // Nor is a large number of purchases.
   for (const why of ['payer_in_flight', 'in_flight', 'store_in_flight'] as const) {
-    settler.verifyWith = async () => noPlaceRefusals[why]
+    settler.verifyWith = async () => admissionRefusals[why]
     for (let i = 0; i < 5; i++) t.equal(await pay(`${why}-${i}`), 503)
   }
   settler.verifyWith = async () => sumInFlight

@@ -1,8 +1,10 @@
-import type { Link } from '../../core/domain/link.ts'
-import type { PaymentRecord, StoredAnswer } from '../../core/domain/payment.ts'
-import type { Fate, HandedOut, PaidCall, PaidFor } from '../../core/payments/payments.ts'
+import { isChargedAtEnd, type Link } from '../../core/domain/link.ts'
+import { type PaymentRecord, type StoredResponse, sentFirst } from '../../core/domain/payment.ts'
+import { type Claimant, claimOrFollow } from '../../core/payments/claimLoop.ts'
+import type { DeliverablePayment, DeliveryOutcome, PaidCall, PaidFor } from '../../core/payments/payments.ts'
 import { createPurchaseNotes } from '../../core/payments/purchase.ts'
 import { boughtByAnother, inUse, notCompared, wasDelivered } from '../../core/payments/refusals.ts'
+import { type ReceiptForm, storedReceipt, storedReply } from '../../core/payments/storedReply.ts'
 import {
   type Exchange,
   gatewayPlugin,
@@ -10,10 +12,10 @@ import {
   type Reply,
   type RouteHooks,
 } from '../../core/plugin/gateway.ts'
-import { createLargeRepeats } from './largeRepeats.ts'
-import { formParts } from './multipart.ts'
+import { callHash } from '../../core/plugin/requestHash.ts'
 import { options } from './options.ts'
-import { judgeRepeat, linkOfRepeat, noMemory, notInTime, storedReceipt, storedReply } from './repeat.ts'
+import { pricedHeadersOf, withPricedHeaders } from './pricedHeaders.ts'
+import { judgeRepeat, LargeRepeats, linkOfRepeat, noMemory, notInTime } from './repeat.ts'
 import {
   boughtBy,
   boughtByLong,
@@ -22,125 +24,140 @@ import {
   isSameCaller,
   join,
   mayBeSameCall,
-  requestHash,
   runningOf,
   sharedOf,
   whileThere,
 } from './running.ts'
 
-/** What became of a charged call is noted right after it: somebody with another call waits for no more than that. */
+/**
+ * How long a request for a different call waits until the outcome of a charged call is written, in ms. The first call writes its
+ * outcome as soon as it ends.
+ */
 const NOTED_MS = 1_000
 
-/** A kept answer up to here is handed out without a limit on memory or rate. */
+/** Maximum size of a stored response that is sent again without limits on memory and rate, in bytes. */
 const SMALL_BYTES = 65_536
-/** A larger one waits so long for memory. */
+/** How long a repeat of a larger response waits for memory, in ms. */
 const MEMORY_MS = 10_000
-/** Its reader may stand still for so long. */
+/** How long a client may pause while it reads a larger response, in ms. */
 const IDLE_MS = 60_000
 
 /**
- * Lets a payment buy one call. The first caller wins by one durable insert; everyone after gets the first one's answer
- * when it is the same call, and a refusal when it is another. The seller never works twice for one payment. When the
- * answer was handed over, or could not be, it says so.
+ * Lets a payment buy only one call. The first request claims the payment by one durable insert. A later request with the same
+ * payment gets the first one's response if it is the same call, and an error if it is a different call. The seller never works
+ * twice for one payment. After the call, the plugin records whether the buyer received the response.
  */
 export default gatewayPlugin({
   name: 'replay-guard',
   api: 1,
   options,
-  needs: ['payments', 'links', 'service', 'sealer', 'clock', 'answerMemory', 'counters'],
+  needs: ['payments', 'links', 'service', 'sealer', 'clock', 'responseBuffer', 'counters'],
   slots: {
-    // Of a call that is served late, settlement and purchase are known already.
+    // If the call is served late, the claim phase already sets settlement and purchase.
     claim: { reads: ['payment'], writes: ['claim'], mayWrite: ['settlement', 'purchase'] },
     forward: { mayRead: ['claim'] },
-    deliver: { mayRead: ['payment', 'claim', 'answer', 'settlement', 'purchase'] },
+    deliver: { mayRead: ['payment', 'claim', 'response', 'settlement', 'purchase'] },
   },
   setup({ maxBodyBytes, joinTimeoutMs, replayWindowMs, repeatFrom }, { ports }) {
-    const { payments, links, service, sealer, clock, answerMemory, counters } = ports
+    const { payments, links, service, sealer, clock, responseBuffer, counters } = ports
     const notes = createPurchaseNotes(sealer, service.metadataField)
     const rules = { replayWindowMs, now: () => clock.now() }
     const running = runningOf(payments)
-    const largeRepeats = createLargeRepeats(counters, clock)
-    /** Payments whose kept answer a call is handing out, when nobody has got it before. */
-    const handingOut = new WeakMap<Exchange, HandedOut>()
+    const largeRepeats = new LargeRepeats(counters, clock)
+    /** Payments whose stored response a call is sending to its buyer for the first time. */
+    const firstDeliveries = new WeakMap<Exchange, DeliverablePayment>()
 
-    async function claim(x: Exchange): Promise<Reply | undefined> {
+    /** @param names names of the headers that decide the price of the call */
+    async function claim(x: Exchange, names: readonly string[] = []): Promise<Reply | undefined> {
+      // A channel's voucher pays for one call by itself, and the ledger has no row for it.
+      if (x.channelCall !== null) return
       const { key } = x.payment!.identity
-      const hashing = hashOf(x, maxBodyBytes)
+      const hashing = callHash(x, maxBodyBytes)
       const hash = hashing instanceof Promise ? await hashing : hashing
       const mark = repeatFrom === 'anywhere' ? null : callerMark(x, sealer)
       const startedMs = performance.now()
-      const leftMs = (ofMs: number) => startedMs + ofMs - performance.now()
+      const bought = withPricedHeaders(hash === null ? boughtByLong() : boughtBy(hash, mark), names, x)
       const call: PaidFor = {
         linkId: x.link.id,
         sessionId: null,
         storeId: x.link.storeId,
-        requestHash: hash === null ? boughtByLong() : boughtBy(hash, mark),
+        requestHash: isChargedAtEnd(x.link.pricing) ? sentFirst(bought) : bought,
         settlesFirst: x.link.settle === 'before',
       }
-      let seen: PaymentRecord | undefined
-      // Whoever has a payment that nobody has sent to the chain yet is its buyer.
+      if (x.transport.isClosed) return handled
+      if (running[key] !== undefined) return claimOrFollow(claimantOf(x, call, hash, mark, startedMs))
+      const claimed = await tryClaim(x, call)
+      if ('won' in claimed) return begin(x, claimed.won, call)
+      return claimOrFollow(claimantOf(x, call, hash, mark, startedMs), claimed.lost)
+    }
+
+    /** How this call competes for a payment that another request has claimed, or is claiming in this process. */
+    function claimantOf(
+      x: Exchange,
+      call: PaidFor,
+      hash: string | null,
+      mark: string | null,
+      startedMs: number,
+    ): Claimant<Reply | undefined> {
+      const { key } = x.payment!.identity
+      const leftMs = (ofMs: number) => startedMs + ofMs - performance.now()
+      // A payment that was never sent to the chain is known only to its buyer. `isBuyers` stays true once that was seen.
       let isBuyers = false
-      for (;;) {
-        // A caller who hangs up waits for nothing any more: neither here nor in the database.
-        if (x.door.isClosed) return handled
-        const first = running[key]
-        if (first !== undefined) {
-          if ((await linkOfRepeat(x, first, hash, links)) === undefined)
-            throw mayBeSameCall(first.requestHash, hash) ? notCompared(first.paid) : inUse(first.paid)
-          isBuyers ||= !first.paid.mayBeCharged || isSameCaller(first.requestHash, mark, x, sealer)
-          if (!isBuyers) throw boughtByAnother(first.paid)
-          const joined = await join(first, x, leftMs(joinTimeoutMs))
-          if (joined !== undefined) {
-            if (joined.isUndelivered) handingOut.set(x, first.paid)
-            x.upstreamStatus = joined.upstreamStatus
-            return joined.reply
+      return {
+        async judge(seen) {
+          // The caller has disconnected, so neither another call nor the database is waited for.
+          if (x.transport.isClosed) return { result: handled }
+          const first = running[key]
+          if (first !== undefined && (seen === undefined || leftMs(joinTimeoutMs) > 0)) {
+            if ((await linkOfRepeat(x, first, hash, links)) === undefined)
+              throw mayBeSameCall(first.requestHash, hash) ? notCompared(first.paid) : inUse(first.paid)
+            isBuyers ||= !first.paid.mayBeCharged || isSameCaller(first.requestHash, mark, x, sealer)
+            if (!isBuyers) throw boughtByAnother(first.paid)
+            const joined = await join(first, x, leftMs(joinTimeoutMs))
+            if (joined !== undefined) {
+              if (joined.isUndelivered) firstDeliveries.set(x, first.paid)
+              x.upstreamStatus = joined.upstreamStatus
+              return { result: joined.reply }
+            }
+            return x.transport.isClosed ? { result: handled } : 'claim'
           }
-          if (x.door.isClosed) return handled
-        }
-        if (seen === undefined) {
-          seen = await tryClaim(x, call)
-          if (seen === undefined) return
-          // Somebody of this process was faster: that call is waited for, not the store.
-          if (running[key] !== undefined && leftMs(joinTimeoutMs) > 0) {
-            seen = undefined
-            continue
-          }
-        }
-        const link = await linkOfRepeat(x, seen, hash, links)
-        isBuyers ||= seen.state === 'claimed' || isSameCaller(seen.requestHash, mark, x, sealer)
-        const mayBeSame = mayBeSameCall(seen.requestHash, hash)
-        const way = judgeRepeat(seen, link, isBuyers, rules, mayBeSame)
-        if (way === 'stored') return stored(x, seen, link!)
-        if (way === 'resume' && (await resume(x, seen, call))) return
-        // Whoever was faster to take it up has it under way, or owes it again soon.
-        if (way === 'wait' || way === 'resume') {
-          const isLong = way === 'wait' && link !== undefined
-          const waitMs = leftMs(isLong ? joinTimeoutMs : Math.min(joinTimeoutMs, NOTED_MS))
-          const next = waitMs > 0 ? await whileThere(x, payments.changed(seen, waitMs)) : undefined
-          if (x.door.isClosed) return handled
-          if (next === undefined) throw notInTime(seen, running[key] !== undefined)
-          seen = next
-        } else seen = undefined
+          if (seen === undefined) return 'claim'
+          const link = await linkOfRepeat(x, seen, hash, links)
+          isBuyers ||= seen.state === 'claimed' || isSameCaller(seen.requestHash, mark, x, sealer)
+          const decision = judgeRepeat(seen, link, isBuyers, rules, mayBeSameCall(seen.requestHash, hash))
+          if (decision === 'claim') return decision
+          if (decision === 'stored') return { result: await stored(x, seen, link!) }
+          if (decision === 'resume' && (await resume(x, seen, call))) return { result: undefined }
+          // Another request took over the payment first. It is being served now, or the seller will soon owe its response again.
+          const isLong = decision === 'wait' && link !== undefined
+          return { seen, waitMs: leftMs(isLong ? joinTimeoutMs : Math.min(joinTimeoutMs, NOTED_MS)) }
+        },
+        claim: () => tryClaim(x, call),
+        won: (paid) => begin(x, paid, call),
+        changed: (seen, waitMs) => whileThere(x, payments.changed(seen, waitMs)),
+        late(seen) {
+          if (x.transport.isClosed) return handled
+          throw notInTime(seen, running[key] !== undefined)
+        },
       }
     }
 
-    /** @returns undefined when the payment is ours now, otherwise the row of whoever has it. */
-    async function tryClaim(x: Exchange, call: PaidFor): Promise<PaymentRecord | undefined> {
+    async function tryClaim(x: Exchange, call: PaidFor): ReturnType<typeof payments.claim> {
       const payment = x.payment!
-      if (payment.unclaimable !== null) {
-        // A payment that can't be claimed now may have bought this call while it could.
-        const record = await payments.find(payment.identity.key)
-        if (record === undefined || record.state === 'rejected') throw payment.unclaimable
-        return record
-      }
-      const result = await payments.claim(payment, call)
-      if ('lost' in result) return result.lost
-      if (x.isOver) payments.deliver(result.won, 'not_charged')
-      else work(x, result.won, call)
-      return undefined
+      if (payment.unclaimable === null) return payments.claim(payment, call)
+      // The payment cannot be claimed now, but may have bought this call earlier.
+      const record = await payments.find(payment.identity.key)
+      if (record === undefined || record.state === 'rejected') throw payment.unclaimable
+      return { lost: record }
     }
 
-    /** @returns false when somebody else was faster */
+    /** Continues with the next phase, because this call has claimed the payment. */
+    function begin(x: Exchange, paid: PaidCall, call: PaidFor): undefined {
+      if (x.isOver) payments.deliver(paid, 'not_charged')
+      else work(x, paid, call)
+    }
+
+    /** @returns false if another request took over the payment first */
     async function resume(x: Exchange, record: PaymentRecord, call: PaidFor): Promise<boolean> {
       const paid = await payments.resume(record, x.payment!, call)
       if (paid === undefined) return false
@@ -149,8 +166,8 @@ export default gatewayPlugin({
         return true
       }
       work(x, paid, call)
-      // What verify, settle and record would have left: the call goes on to the seller.
-      x.settlement = { transaction: record.transaction ?? '', headers: storedReceipt(x, record) }
+      // Sets what verify, settle and record would have set, so that the call continues to the seller.
+      x.settlement = storedReceipt(record, formOf(x))
       x.purchase = notes.of(record.purchaseId, x.link.responseMode === 'wrap')
       return true
     }
@@ -161,76 +178,93 @@ export default gatewayPlugin({
     }
 
     async function stored(x: Exchange, record: PaymentRecord, link: Link): Promise<Reply> {
-      // Before it is read once more.
+      // Checks the limits before the response is read from the database again.
       await largeRepeats.admit(x, record)
-      const answer = await payments.answerOf(record)
-      // Forgotten since the row was read.
-      if (answer === undefined) throw wasDelivered(record)
-      const bytes = answer.body.length
+      const response = await payments.responseOf(record)
+      // The database deleted the response after the row was read.
+      if (response === undefined) throw wasDelivered(record)
+      const bytes = response.body.length
       if (bytes > SMALL_BYTES) {
         if (largeRepeats.note(record, bytes)) await largeRepeats.admit(x, record)
         await hold(x, record, bytes)
       }
-      if (x.door.isClosed) return handled
-      x.door.limitIdle(IDLE_MS)
-      if (record.state === 'settled') handingOut.set(x, record)
-      return storedReply(x, record, link, answer, notes)
+      if (x.transport.isClosed) return handled
+      x.transport.limitIdle(IDLE_MS)
+      if (record.state === 'settled') firstDeliveries.set(x, record)
+      return storedReply(record, link, response, notes, formOf(x))
     }
 
-    /** Many may read repeats slowly: their memory is bounded, apart from that of new answers. */
+    /**
+     * Reserves memory for a repeated response. The limit is separate from the limit for new responses, because many clients may
+     * read repeated responses slowly.
+     */
     async function hold(x: Exchange, record: PaymentRecord, bytes: number): Promise<void> {
-      if (x.door.isClosed) return
-      const held = answerMemory.open('repeats')
-      // A caller who hangs up while it waits keeps no slot in the queue.
-      x.door.onClose(() => held.release())
+      if (x.transport.isClosed) return
+      const held = responseBuffer.open('repeats')
+      // If the caller disconnects while it waits, it loses its position in the queue.
+      x.transport.onClose(() => held.release())
       if (!(await held.growWithin(bytes, MEMORY_MS))) {
-        if (x.door.isClosed) return
+        if (x.transport.isClosed) return
         throw noMemory(record)
       }
-      held.leaves(() => x.door.cutOff())
+      held.leaves(() => x.transport.cutOff())
     }
 
     function end(x: Exchange, paid: PaidCall): void {
       const { key } = x.payment!.identity
       const first = running[key]
       delete running[key]
-      const fate = fateOf(x)
-      payments.deliver(paid, fate, answerToKeep(x), x.errorCode ?? undefined)
-      first?.finish(sharedOf(x, fate === 'delivered'))
+      const outcome = outcomeOf(x)
+      payments.deliver(paid, outcome, responseToKeep(x), x.errorCode ?? undefined)
+      first?.finish(sharedOf(x, outcome === 'delivered'))
     }
 
-    /** A process that stood still may have lost the payment, and somebody else may have asked the seller for it. */
+    /**
+     * Checks that this process still owns the payment. If the process was suspended, another process may have taken over the
+     * payment and called the seller's API.
+     */
     const forward = (x: Exchange): void | Promise<void> =>
       x.claim === null ? undefined : payments.assertHeld(x.claim)
 
     function deliver(x: Exchange): void {
       if (x.claim !== null) return end(x, x.claim)
-      const paid = handingOut.get(x)
-      // Who left before it came may be back for it.
+      const paid = firstDeliveries.get(x)
+      // A caller that disconnected before the response arrived may come back for the response.
       if (paid !== undefined && !x.isUnsent) payments.deliver(paid, 'delivered')
     }
 
-    const paid: RouteHooks = { claim, forward, deliver }
+    const paid: RouteHooks = { claim: (x) => claim(x), forward, deliver }
 
     return {
-      route: ({ isPaid }) => (isPaid ? paid : undefined),
+      route({ isPaid, link }) {
+        if (!isPaid) return undefined
+        const names = pricedHeadersOf(link.pricing)
+        return names.length === 0 ? paid : { ...paid, claim: (x) => claim(x, names) }
+      },
     }
   },
 })
 
-/** What became of the answer of a call that had the payment. */
-function fateOf(x: Exchange): Fate {
-  const { purchase, answer, upstreamOutcome, errorCode } = x
+const formOf = ({ payment, receiptSigning }: Exchange): ReceiptForm => ({
+  version: payment!.payload.x402Version,
+  signing: receiptSigning,
+})
+
+/** The outcome of the call that owned the payment. The database stores it with the response. */
+function outcomeOf(x: Exchange): DeliveryOutcome {
+  const { purchase, meter, response, upstreamOutcome, errorCode } = x
   if (purchase === null) return 'not_charged'
-  // A charged call that got no place at the seller's, or whose buyer left before it was asked.
+  // The buyer is charged only for what was sent before the response was broken off.
+  if (meter !== null && meter.ended !== 'whole') return 'delivered'
+  // A charged call got no slot at the seller, or its buyer disconnected before the gateway called the seller's API.
   if (upstreamOutcome === null && errorCode === 'upstream_busy') return 'not_asked'
-  // A buyer who left by itself is not the seller's failure.
+  // A disconnected buyer is not the seller's failure.
   if (upstreamOutcome !== 'buyer-left' && hasFailed(x)) return 'seller_failed'
-  if (x.status !== 0 && (!x.isUnsent || answer === null)) return 'delivered'
-  return x.door.hasLeft ? 'not_collected' : 'unsent'
+  if (x.status !== 0 && (!x.isUnsent || response === null)) return 'delivered'
+  return x.transport.hasLeft ? 'not_collected' : 'unsent'
 }
 
-/** The seller may be asked by another plugin than `upstream`, or not at all: then the answer says how it went. */
+/** Whether the seller's API failed. If no `upstream` plugin has set the outcome, the response's status decides. */
 const hasFailed = ({ upstreamOutcome, upstreamStatus, status, errorCode }: Exchange): boolean =>
   upstreamOutcome === 'failed' ||
   upstreamOutcome === 'timeout' ||
@@ -238,20 +272,12 @@ const hasFailed = ({ upstreamOutcome, upstreamStatus, status, errorCode }: Excha
   status >= 400 ||
   errorCode !== null
 
-/** Of a call that was charged before: what was charged afterwards is kept since it was sent. */
-function answerToKeep({ link, answer, upstreamStatus }: Exchange): StoredAnswer | undefined {
-  if (link.settle !== 'before' || answer === null || answer.tunnel !== null || upstreamStatus >= 400)
+/**
+ * The response to store at the end of a call that was charged first. Undefined for a call that is charged last, because its
+ * response was stored with the charge.
+ */
+function responseToKeep({ link, response, upstreamStatus }: Exchange): StoredResponse | undefined {
+  if (link.settle !== 'before' || response === null || response.tunnel !== null || upstreamStatus >= 400)
     return undefined
-  return { status: answer.status, headers: answer.headers, body: answer.body }
-}
-
-/** Null for a body that is too long to be read whole: its call can't be recognised again. */
-function hashOf(x: Exchange, maxBodyBytes: number): string | null | Promise<string | null> {
-  const { method } = x
-  const target = x.subPath + x.query
-  if (!x.hasBody) return requestHash(method, target, null)
-  const reading = x.readBody(maxBodyBytes)
-  return reading === null
-    ? null
-    : reading.then((body) => requestHash(method, target, formParts(x.header('content-type'), body) ?? body))
+  return { status: response.status, headers: response.headers, body: response.body }
 }

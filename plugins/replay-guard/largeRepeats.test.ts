@@ -8,7 +8,7 @@ import { startGateway } from '../../test/helpers/gateway.ts'
 import { openSocket, until } from '../../test/helpers/rawHttp.ts'
 import { sellerOf } from '../../test/helpers/sellerOf.ts'
 import { createScriptedSettler, scriptedPayment } from '../../test/helpers/settler.ts'
-import { createLargeRepeats } from './largeRepeats.ts'
+import { LargeRepeats } from './repeat.ts'
 
 /** Three of them are within what a payment gets again in a minute. */
 const LARGE_BYTES = 20 * 1_048_576
@@ -18,7 +18,7 @@ const headersOf = (payment: string) => ({ 'payment-signature': scriptedPayment(p
 
 async function withSeller(t: Test, adapt = (ports: GatewayPorts) => ports) {
   const seller = await sellerOf(t, (_req, res) => void res.end(large))
-  const upstream = { use: 'upstream', with: { maxAnswerBytes: LARGE_BYTES } }
+  const upstream = { use: 'upstream', with: { maxResponseBytes: LARGE_BYTES } }
   const own = await startGateway(t, {
     settlers: [createScriptedSettler()],
     plugins: [{ use: 'x402' }, { use: 'replay-guard' }, upstream, { use: 'purchase-record' }],
@@ -26,8 +26,8 @@ async function withSeller(t: Test, adapt = (ports: GatewayPorts) => ports) {
   })
   const link = await own.addLink({ slug: 'large', url: seller.url, price: '0.10' })
   const call = async (payment: string) => {
-    const answer = await fetch(link.url, { headers: headersOf(payment) })
-    return { status: answer.status, headers: answer.headers, text: await answer.text() }
+    const response = await fetch(link.url, { headers: headersOf(payment) })
+    return { status: response.status, headers: response.headers, text: await response.text() }
   }
   return { ...own, link, seller, call }
 }
@@ -45,7 +45,7 @@ t.test('a large answer is sent again a few times a minute, and then later', asyn
     const seconds = Number(refused.headers.get('retry-after'))
     t.ok(seconds > 0 && seconds <= 60, `${seconds}`)
     t.match(JSON.parse(refused.text), {
-      error: { code: 'rate_limited', retryable: true, message: /You were charged once; repeat/ },
+      error: { code: 'rate_limited', retryable: true, message: /You were charged once\. Repeat/ },
       purchaseId: String,
     })
   }
@@ -55,10 +55,10 @@ t.test('a large answer is sent again a few times a minute, and then later', asyn
 })
 
 t.test('one caller gets so much of all its payments, and small answers as often as it asks', async (t) => {
-  const repeats = createLargeRepeats(createMemoryCounters(), systemClock)
-  const door = { onClose: (listener: () => void) => setImmediate(listener) }
+  const repeats = new LargeRepeats(createMemoryCounters(), systemClock)
+  const transport = { onClose: (listener: () => void) => setImmediate(listener) }
   const admit = (key: string, clientIp: string) =>
-    repeats.admit({ clientIp, door } as unknown as Exchange, { key, purchaseId: 'p' } as PaymentRecord)
+    repeats.admit({ clientIp, transport } as unknown as Exchange, { key, purchaseId: 'p' } as PaymentRecord)
   for (let i = 0; i < 1_000; i++) await admit('small', '192.0.2.1')
   for (let i = 0; i < 13; i++) t.ok(repeats.note({ key: `p-${i}` } as PaymentRecord, LARGE_BYTES))
   for (let i = 0; i < 12; i++) await admit(`p-${i}`, '192.0.2.1')
@@ -70,10 +70,11 @@ t.test('a repeat that hangs up while it waits for memory waits no longer', async
   const waits: Promise<boolean>[] = []
   const { link, port, call } = await withSeller(t, (ports) => ({
     ...ports,
-    answerMemory: {
-      ...{ totalBytes: 0, heldBytes: 0 },
+    responseBuffer: {
+      totalBytes: 0,
+      heldBytes: 0,
       open: (sharer) => {
-        const held = ports.answerMemory.open(sharer)
+        const held = ports.responseBuffer.open(sharer)
         const isRepeat = sharer === 'repeats'
         const { promise, resolve } = Promise.withResolvers<boolean>()
         return {

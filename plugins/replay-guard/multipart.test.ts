@@ -1,8 +1,8 @@
 import t from 'tap'
+import { formParts } from '../../core/plugin/requestHash.ts'
 import { startPaid } from '../../test/helpers/paid.ts'
 import { sellerOf } from '../../test/helpers/sellerOf.ts'
 import { scriptedPayment } from '../../test/helpers/settler.ts'
-import { formParts } from './multipart.ts'
 
 const type = (boundary: string) => `multipart/form-data; boundary=${boundary}`
 const partsOf = (boundary: string, body: string) =>
@@ -60,9 +60,9 @@ t.test('a repeated form gets its answer again, and another one is another call',
   }
   const send = async (body: FormData, nonce: string, more = {}) => {
     const headers = { 'payment-signature': scriptedPayment(nonce, '100000'), ...more }
-    const answer = await fetch(link.url, { method: 'POST', body, headers })
-    await answer.text()
-    return answer.status
+    const response = await fetch(link.url, { method: 'POST', body, headers })
+    await response.text()
+    return response.status
   }
   const key = { 'idempotency-key': 'upload-0123456789abcdef' }
   for (let nth = 0; nth < 2; nth++) {

@@ -3,6 +3,7 @@ import type { OptionsSchema } from '../../core/plugin/options.ts'
 export const options = {
   type: 'object',
   additionalProperties: false,
+  examples: [{ replayWindowMs: 900_000, repeatFrom: 'buyer' }],
   properties: {
     maxBodyBytes: {
       type: 'integer',
@@ -10,7 +11,7 @@ export const options = {
       maximum: 67_108_864,
       default: 1_048_576,
       description:
-        'Paid calls with a body up to this many bytes are read whole before the claim, so that a repeated call is recognised by its body. Longer bodies are streamed, and their calls are never answered twice.',
+        'Maximum size of a request body for which the gateway recognizes a repeated paid call, in bytes. A repeated call with a larger body never gets the stored response.',
     },
     joinTimeoutMs: {
       type: 'integer',
@@ -18,7 +19,7 @@ export const options = {
       maximum: 600_000,
       default: 20_000,
       description:
-        'How long a repeated call waits for the first one that carries the same payment, in milliseconds, before it is told to come back.',
+        'How long a repeated call waits for the response of the first call with the same payment, in milliseconds. After this time, the repeated call gets `settlement_pending`.',
     },
     replayWindowMs: {
       type: 'integer',
@@ -26,13 +27,13 @@ export const options = {
       maximum: 86_400_000,
       default: 900_000,
       description:
-        'How long the same call with the same payment gets the stored answer again, in milliseconds. A payment can be read on chain once it is settled, so keep this short: long enough for a buyer to retry, no longer.',
+        'How long after the first call a repeated call with the same payment gets the stored response, in milliseconds. Everyone can read a settled payment on chain, so choose a time that is just long enough for buyers to retry.',
     },
     repeatFrom: {
       enum: ['buyer', 'anywhere'],
       default: 'buyer',
       description:
-        'Who gets an answer again once its payment may be on chain, where anybody can read it. `buyer`: a caller with the `Idempotency-Key` (16 characters or more) that came with the call or, where none came, the network address (IPv6: the /64) that sent the call first. `anywhere`: whoever sends the same payment and the same call.',
+        'Which callers may get a stored response once the payment may be on chain. A payment on chain is public, so other people can send it again. With `buyer`, the repeated call must come from the same IP address (IPv6: the same /64 range) as the first call. If the first call had a payment identifier or an `Idempotency-Key` of 16 characters or more, the repeated call must have the same one instead. With `anywhere`, every caller who repeats the call with the same payment gets the response.',
     },
   },
 } as const satisfies OptionsSchema

@@ -7,12 +7,14 @@ import {
   landedLate,
   type PaymentState,
   paymentStates,
+  refundLeftChain,
 } from '../../core/domain/payment.ts'
+import { requestHash } from '../../core/plugin/requestHash.ts'
 import { startGateway } from '../../test/helpers/gateway.ts'
-import { bring as bringRow, keptAnswer as kept, type WantedRow } from '../../test/helpers/rows.ts'
+import { bring as bringRow, storedResponse as kept, type WantedRow } from '../../test/helpers/rows.ts'
 import { startSeller } from '../../test/helpers/sellers.ts'
 import { createScriptedSettler, scriptedPayment, testAsset, testNetwork } from '../../test/helpers/settler.ts'
-import { boughtBy, requestHash } from './running.ts'
+import { boughtBy } from './running.ts'
 
 const payer = '0x2222222222222222222222222222222222222222'
 const transactionOf = (nonce: string) => `0x${createHash('sha256').update(nonce).digest('hex')}`
@@ -40,15 +42,15 @@ const another = await addLink('another', 'before')
 
 interface Situation {
   readonly state: PaymentState
-  /** What is known of it; `answer` is kept where it is charged. */
+  /** What is known of it; `answer` is stored if it is charged. */
   readonly settle?: 'after' | 'before'
-  readonly answer?: typeof kept | null
+  readonly response?: typeof kept | null
   readonly reason?: string
   readonly isLate?: true
   /** What the same call gets, and what any other call with the payment gets. */
   readonly same: Expected
   readonly other: Expected
-  /** What the same call gets from elsewhere; left out: what it gets from its buyer. */
+  /** What the same call gets from elsewhere; absent: what it gets from its buyer. */
   readonly stranger?: Expected
 }
 
@@ -56,7 +58,7 @@ interface Expected {
   readonly status: number
   readonly code?: string
   readonly reason?: string
-  /** Words that have to be there. */
+  /** Words that must be in the message. */
   readonly says?: RegExp
   /** Whether the transaction is known, and named. */
   readonly names?: boolean
@@ -79,15 +81,19 @@ const owed: Expected = {
   says: /charged.*owes you a refund.*do not pay again/is,
   names: true,
 }
+const lost: Expected = {
+  ...owed,
+  says: /^(?!.*got no response).*charged.*refund left the chain.*owes you another refund.*do not pay again/is,
+}
 const elsewhere: Expected = { ...used, says: /for another caller.*do not pay again/is, names: true }
-const over: Expected = { ...used, says: /delivered.*ask the seller/is, names: true }
+const over: Expected = { ...used, says: /delivered.*contact the seller/is, names: true }
 const free: Expected = { status: 200 }
 const served: Expected = { status: 200 }
 
 const situations: Record<string, Situation> = {
   'claimed, and its call is at work': {
     state: 'claimed',
-    same: { ...pending, says: /still at work.*do not pay again/is },
+    same: { ...pending, says: /still running.*do not pay again/is },
     other: inUse,
   },
   'rejected: nothing was sent': { state: 'rejected', same: free, other: free },
@@ -100,27 +106,38 @@ const situations: Record<string, Situation> = {
     other: { status: 402, code: 'invalid_payment', says: /nothing was charged/i, mayPay: true },
   },
   'settled, its answer kept and never handed out': {
-    ...{ state: 'settled', same: served, other: bought, stranger: elsewhere },
+    state: 'settled',
+    same: served,
+    other: bought,
+    stranger: elsewhere,
   },
   'settled first, and its answer still to come or lost': {
     state: 'settled',
     settle: 'before',
-    answer: null,
+    response: null,
     same: { ...used, says: /was charged.*do not pay again.*refund/is, names: true },
     other: { ...used, says: /was charged.*do not pay again.*refund/is, names: true },
     stranger: elsewhere,
   },
   'delivered, the answer kept': { state: 'delivered', same: served, other: bought, stranger: elsewhere },
   'delivered, the answer not kept': {
-    ...{ state: 'delivered', answer: null, same: over, other: bought, stranger: elsewhere },
+    state: 'delivered',
+    response: null,
+    same: over,
+    other: bought,
+    stranger: elsewhere,
   },
   'delivered, too long ago': {
-    ...{ state: 'delivered', isLate: true, same: over, other: bought, stranger: elsewhere },
+    state: 'delivered',
+    isLate: true,
+    same: over,
+    other: bought,
+    stranger: elsewhere,
   },
   'charged first, and the seller failed': {
     state: 'refund_due',
     settle: 'before',
-    answer: null,
+    response: null,
     reason: 'upstream_error',
     same: owed,
     other: owed,
@@ -128,7 +145,7 @@ const situations: Record<string, Situation> = {
   'landed when nobody waited': {
     state: 'refund_due',
     settle: 'before',
-    answer: null,
+    response: null,
     reason: landedLate,
     same: served,
     other: { ...owed, says: /charged.*repeat the call.*owes you a refund/is },
@@ -137,7 +154,7 @@ const situations: Record<string, Situation> = {
   'landed when nobody waited, too long ago': {
     state: 'refund_due',
     settle: 'before',
-    answer: null,
+    response: null,
     reason: landedLate,
     isLate: true,
     same: owed,
@@ -148,6 +165,12 @@ const situations: Record<string, Situation> = {
     reason: 'never_delivered',
     same: owed,
     other: owed,
+  },
+  'refunded, and its refund left the chain': {
+    state: 'refund_due',
+    reason: refundLeftChain,
+    same: lost,
+    other: lost,
   },
   refunded: {
     state: 'refunded',
@@ -161,18 +184,23 @@ const situations: Record<string, Situation> = {
   },
 }
 
-/** Brings a payment for `GET <link>` where the situation has it, by the same steps as a real one. */
+/** Brings a payment for `GET <link>` into the situation, by the same steps as a real one. */
 async function bring(
   nonce: string,
   situation: Situation,
   own = links,
   more: Partial<WantedRow> = {},
 ): Promise<string> {
-  const { state, settle = 'after', answer = kept, reason } = situation
-  const { purchaseId } = await bringRow(gateway.store.books, {
-    ...{ state, nonce, payer, linkId: own[settle].id, storeId: gateway.storeId },
-    ...{ transaction: transactionOf(nonce), requestHash: requestHash('GET', '', null) },
-    answer: settle === 'after' || state === 'refund_due' ? answer : null,
+  const { state, settle = 'after', response = kept, reason } = situation
+  const { purchaseId } = await bringRow(gateway.store.ledger, {
+    state,
+    nonce,
+    payer,
+    linkId: own[settle].id,
+    storeId: gateway.storeId,
+    transaction: transactionOf(nonce),
+    requestHash: requestHash('GET', '', null),
+    response: settle === 'after' || state === 'refund_due' ? response : null,
     ...(reason !== undefined && { reason }),
     ...more,
   })
@@ -223,8 +251,12 @@ for (const [name, situation] of Object.entries(situations)) {
       if (expected.code !== 'invalid_payment') t.equal(body.purchaseId, purchaseId)
       t.equal(body.transaction, expected.names ? transaction : undefined)
       t.strictSame(receipt, {
-        ...{ success: false, errorReason: reason, transaction: expected.names ? transaction : '' },
-        ...{ network: testNetwork, payer, amount: '100000' },
+        success: false,
+        errorReason: reason,
+        transaction: expected.names ? transaction : '',
+        network: testNetwork,
+        payer,
+        amount: '100000',
       })
     })
   }
@@ -232,10 +264,8 @@ for (const [name, situation] of Object.entries(situations)) {
 
 t.test('what was bought is handed out although the link can not be called any more', async (t) => {
   const own = { after: await addLink('dead-after', 'after'), before: await addLink('dead-before', 'before') }
-  for (const [settle, { id }] of Object.entries(own)) {
+  for (const { id } of Object.values(own))
     await gateway.store.links.update(id, { url: 'http://10.0.0.1/' }, 1)
-    gateway.ports.changes.publish({ kind: 'link', username: 'demo', slug: `dead-${settle}` })
-  }
   const call = async (settle: 'after' | 'before', headers: Record<string, string>) => {
     const response = await fetch(own[settle].url, { headers })
     return { status: response.status, text: await response.text() }
@@ -250,7 +280,10 @@ t.test('what was bought is handed out although the link can not be called any mo
   const late = `n${count++}`
   await bring(late, situations['landed when nobody waited']!, own)
   const paid = { 'payment-signature': scriptedPayment(late, '100000') }
-  t.match(await call('before', paid), { status: 502, text: /You were charged; the seller owes you a refund/ })
+  t.match(await call('before', paid), {
+    status: 502,
+    text: /You were charged\. The seller owes you a refund/,
+  })
   t.match(await call('before', paid), { status: 409, text: /charged_refund_owed/ })
   const fresh = { 'payment-signature': scriptedPayment(`n${count++}`, '100000') }
   for (const headers of [fresh, {}])
@@ -266,7 +299,6 @@ t.test(
     const requestHashBelow = requestHash('GET', '/below', null)
     await bring(nonce, situations['delivered, the answer kept']!, own, { requestHash: requestHashBelow })
     await gateway.store.links.update(own.after.id, { linkType: 'standard' }, 1)
-    gateway.ports.changes.publish({ kind: 'link', username: 'demo', slug: 'leads' })
     const worked = settler.transfers.length
     const call = (headers: Record<string, string>) => fetch(`${own.after.url}/below`, { headers })
     t.equal((await call({ 'payment-signature': scriptedPayment(nonce, '100000') })).status, 200)
@@ -279,9 +311,9 @@ t.test(
 /** What sellers and the health monitor do to a link between a payment and its repeat. */
 interface Change {
   make(id: string, slug: string): Promise<unknown>
-  /** What a payment hears that nobody has used yet; `served` where it buys a call. */
+  /** What an unused payment gets; `served` if it buys a call. */
   readonly fresh: string
-  /** The seller can't be asked for it any more: what landed when nobody waited stays owed. */
+  /** The seller's API can no longer be called for it: what landed after its call had ended stays owed. */
   readonly isGone?: true
 }
 
@@ -322,8 +354,8 @@ const changes: Record<string, Change> = {
   },
 }
 
-/** What a repeat hears of a payment that can't be served any more. */
-const hears = ({ same, reason }: Situation, isGone = false): Expected =>
+/** What a repeat gets for a payment that can no longer be served. */
+const expectedOf = ({ same, reason }: Situation, isGone = false): Expected =>
   isGone && reason === landedLate && same === served ? owed : same
 
 const chargedOrSent = Object.entries(situations).filter(
@@ -339,18 +371,14 @@ for (const [change, { make, fresh, isGone }] of Object.entries(changes)) {
     }
     const nonces = chargedOrSent.map(() => `n${count++}`)
     for (const [i, [, situation]] of chargedOrSent.entries()) await bring(nonces[i]!, situation, own)
-    for (const settle of ['after', 'before'] as const) {
-      await make(own[settle].id, slug(settle))
-      gateway.ports.changes.publish({ kind: 'store', username: 'demo' })
-      gateway.ports.changes.publish({ kind: 'link', username: 'demo', slug: slug(settle) })
-    }
+    for (const settle of ['after', 'before'] as const) await make(own[settle].id, slug(settle))
     const call = (settle: 'after' | 'before', nonce: string, query = '') =>
       fetch(own[settle].url + query, { headers: { 'payment-signature': scriptedPayment(nonce, '100000') } })
     const worked = settler.transfers.length
     const asked = seller.requests.length
     for (const [i, [name, situation]] of chargedOrSent.entries()) {
       const { settle = 'after' } = situation
-      const expected = hears(situation, isGone)
+      const expected = expectedOf(situation, isGone)
       const response = await call(settle, nonces[i]!)
       const text = await response.text()
       t.equal(response.status, expected.status, `${name}: ${text}`)
@@ -394,7 +422,7 @@ t.test('what was bought at a secret address is told there only', async (t) => {
     const headers = { 'payment-signature': scriptedPayment(nonce, '100000') }
     return fetch(`${gateway.url}/api/link/${address}`, { headers })
   }
-  // A settled payment can be read on chain by anybody.
+  // A settled payment is public on chain.
   const stranger = await call('nobody/anything')
   t.equal(stranger.status, 409)
   t.match(await stranger.json(), { error: { code: 'payment_already_used' } })
@@ -419,7 +447,7 @@ for (const [what, settlers] of [
       settlers,
       store: gateway.store,
       plugins,
-      // It has a settler for nothing, and the network's asset all the same: as one whose facilitator is away.
+      // It has no settler, but the network's asset: like a gateway whose facilitator is down.
       ...(settlers.length === 0 && {
         assets: builtInAssets.filter((asset) => asset.network === testNetwork),
       }),

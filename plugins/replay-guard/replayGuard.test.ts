@@ -77,10 +77,10 @@ t.test('100 callers with one payment: one call, one transfer, and everybody has 
   const settler = createScriptedSettler()
   const gateway = await startGateway(t, { settlers: [settler] })
   const link = await gateway.addLink({ slug: 'paid', url: seller.url, price: '0.10' })
-  const answers = await Promise.all(
+  const responses = await Promise.all(
     Array.from({ length: 100 }, async () => (await fetch(link.url, pay('n'))).text()),
   )
-  t.equal(new Set(answers).size, 1)
+  t.equal(new Set(responses).size, 1)
   t.equal(seller.requests.length, 1)
   t.strictSame(settler.transfers, ['n'])
 })

@@ -1,40 +1,45 @@
-import { createHash, hash, randomUUID } from 'node:crypto'
-import { callerOf } from '../../core/http/callerAddress.ts'
+import { randomUUID } from 'node:crypto'
+import { callOf } from '../../core/domain/payment.ts'
+import { callerOf } from '../../core/http/caller.ts'
+import type { Reply } from '../../core/http/replies.ts'
 import { paidReply } from '../../core/payments/paidReply.ts'
 import type { PaidCall, Payments } from '../../core/payments/payments.ts'
 import type { Exchange } from '../../core/plugin/exchange.ts'
-import type { Reply } from '../../core/plugin/reply.ts'
 import type { Sealer } from '../../core/ports/sealer.ts'
 import { withReceiptIn } from '../../core/x402/header.ts'
+import { withoutPricedHeaders } from './pricedHeaders.ts'
 
-/** What a call leaves to those who waited for it. */
+/** The outcome of a call, for the repeated calls that waited for it. */
 export interface Shared {
   readonly reply: Reply
   readonly x402Version: 1 | 2
-  /** It is charged, and whoever made the call did not get the answer: the first who gets it has it delivered. */
+  /**
+   * True if the call is charged, but its caller did not get the response. The repeat that gets the response first marks it as
+   * delivered.
+   */
   readonly isUndelivered: boolean
-  /** What the seller said; 0 where it was not asked. */
+  /** The status of the seller's response. 0 if the seller's API was not called. */
   readonly upstreamStatus: number
 }
 
-/** A call under way that others with the same payment wait for. */
+/** A running call, for which other requests with the same payment may wait. */
 export interface Running {
   readonly paid: PaidCall
   readonly linkId: string
-  /** By {@link boughtBy}. */
+  /** Identifies the call. {@link boughtBy} makes it. */
   readonly requestHash: string
   readonly shared: Promise<Shared | null>
   finish(shared: Shared | null): void
 }
 
-/** By payment key. No Map, for the reason that stands in core/payments/openCalls.ts. */
+/** Running calls by payment key. It is not a Map, for the reason given in core/payments/openCalls.ts. */
 export type RunningCalls = Record<string, Running | undefined>
 
 const all = new WeakMap<Payments, RunningCalls>()
 
 /**
- * The calls under way in this process, by payment key. Of one engine, whatever the generation: a call that began before a
- * reload is waited for by repeats that come after it.
+ * The running calls of this process by payment key. Every generation uses the same table of an engine, so that a repeat after a
+ * reload waits for a call that began before the reload.
  */
 export function runningOf(payments: Payments): RunningCalls {
   const known: RunningCalls = all.get(payments) ?? Object.create(null)
@@ -48,8 +53,11 @@ export function createRunning(paid: PaidCall, linkId: string, requestHash: strin
 }
 
 /**
- * Shares the fate of the first one of the same call, a failure too: whoever asks at the same time must not make the seller work again.
- * @returns what the first call left; undefined when it was not a whole reply or is late, and the store has to say.
+ * Waits for the outcome of the first request for the same call. A failure is shared too, because a concurrent repeat must not make
+ * the seller work again.
+ *
+ * @returns the first call's outcome. Undefined if the first call has no complete reply or is late, so that this call has to read
+ *   the database
  */
 export async function join(first: Running, x: Exchange, waitMs: number): Promise<Shared | undefined> {
   const late = Promise.withResolvers<null>()
@@ -59,22 +67,22 @@ export async function join(first: Running, x: Exchange, waitMs: number): Promise
   if (shared === null || shared === undefined) return undefined
   const { x402Version } = x.payment!.payload
   if (x402Version === shared.x402Version) return shared
-  // The offer of a 402 is in the first one's version: this one hears from the store how it stands.
-  if (shared.reply.status === 402) return undefined
+  // A 402 or 412 contains an offer in the x402 version of the first request, so this request reads the state from the database instead.
+  if (shared.reply.status === 402 || shared.reply.status === 412) return undefined
   return { ...shared, reply: { ...shared.reply, headers: withReceiptIn(x402Version, shared.reply.headers) } }
 }
 
-/** Waits for as long as the caller does. @returns undefined once the caller has hung up */
-export function whileThere<T>({ door }: Exchange, waiting: Promise<T>): Promise<T | undefined> {
+/** Waits while the caller is connected. @returns undefined if the caller disconnects first */
+export function whileThere<T>({ transport }: Exchange, waiting: Promise<T>): Promise<T | undefined> {
   const left = new Promise<undefined>((resolve) => {
-    // Who left before says so no more.
-    if (door.isClosed) resolve(undefined)
-    else door.onClose(() => resolve(undefined))
+    // A closed transport does not emit its closing again.
+    if (transport.isClosed) resolve(undefined)
+    else transport.onClose(() => resolve(undefined))
   })
   return Promise.race([waiting, left])
 }
 
-/** What those who waited for this call get; null when they have to look for themselves. */
+/** The outcome of this call for the repeats that waited for it. Null if they have to read the state from the database. */
 export function sharedOf(x: Exchange, isDelivered: boolean): Shared | null {
   const reply = replyOf(x)
   if (reply === null) return null
@@ -87,55 +95,41 @@ export function sharedOf(x: Exchange, isDelivered: boolean): Shared | null {
 }
 
 function replyOf(x: Exchange): Reply | null {
-  // That the first caller hung up is nobody else's failure.
+  // The first caller disconnected, which must not make the repeats fail.
   if (x.upstreamOutcome === 'buyer-left') return null
   if (x.reply !== null) return x.reply
-  // A stream that was kept: put together as a stored one would be.
-  const { answer, purchase, settlement } = x
-  if (answer === null || answer.tunnel !== null || purchase === null || settlement === null) return null
-  return paidReply(answer, answer.mediaType, purchase, settlement.headers, true)
+  // The response was streamed and stored, so the reply is assembled as for any stored response.
+  const { response, purchase, settlement } = x
+  if (response === null || response.tunnel !== null || purchase === null || settlement === null) return null
+  return paidReply(response, response.mediaType, purchase, settlement.headersFor(response.status), true)
 }
 
-/**
- * What call a payment buys: SHA-256, hex, over method, path, query and body, each with its length in front. The same
- * payment with another hash is another call, and is refused; with the same hash it gets the stored answer.
- *
- * @param body null when the call has none; the parts of a form, whose boundary does not count
- */
-export function requestHash(method: string, target: string, body: Uint8Array | Uint8Array[] | null): string {
-  if (Array.isArray(body)) {
-    const all = createHash('sha256').update(`form:${method.length}:${method}${target.length}:${target}`)
-    for (const part of body) all.update(`${part.length}:`).update(part)
-    return all.digest('hex')
-  }
-  const head = `${method.length}:${method}${target.length}:${target}${body?.length ?? 0}:`
-  // In one go where there is one piece: a hash object costs twice as much (bench/paid.ts).
-  if (body === null) return hash('sha256', head, 'hex')
-  return createHash('sha256').update(head).update(body).digest('hex')
-}
-
-/** A shorter `Idempotency-Key` could be guessed, and counts for nothing. */
+/** Minimum length of an `Idempotency-Key`, in characters. The gateway ignores a shorter key, because a stranger could guess it. */
 const MIN_KEY_CHARS = 16
 
 /**
- * What tells a buyer who comes back from a stranger who has read payment and call on chain: the `Idempotency-Key` that came with
- * the call, or the network address that it came from. Not to be read back without the server's secret.
+ * A mark that distinguishes a returning buyer from a stranger who has read payment and call on chain. It is made from the payment's
+ * identifier, which has the form of a key, or from the call's `Idempotency-Key`. If there is neither, it is made from the caller's IP
+ * address. It cannot be reversed without the server's secret.
  *
  * @returns 22 characters
  * @see https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/
  */
 export function callerMark(x: Exchange, sealer: Pick<Sealer, 'mac'>): string {
-  const key = x.header('idempotency-key')
+  const key = x.payment?.payload.identifier ?? x.header('idempotency-key')
   return key !== undefined && key.length >= MIN_KEY_CHARS
     ? markOf(`key ${key}`, sealer)
     : addressMark(x, sealer)
 }
 
-/** Marks of addresses that called lately, a hundred bytes each: a caller comes again, and a mark is two hashes (bench/paid.ts). */
+/**
+ * Maximum addresses with recent calls whose mark is kept, at a hundred bytes each. Callers return, and making a mark costs two
+ * hashes (bench/paid.ts).
+ */
 const MAX_MARKS = 4_096
 const addressMarks = new WeakMap<Pick<Sealer, 'mac'>, Map<string, string>>()
 
-/** By the address alone, whatever key came with the call. */
+/** The mark of the caller's address, even if the call has a key. */
 function addressMark(x: Exchange, sealer: Pick<Sealer, 'mac'>): string {
   const caller = callerOf(x.clientIp)
   let marks = addressMarks.get(sealer)
@@ -154,36 +148,48 @@ const markOf = (by: string, sealer: Pick<Sealer, 'mac'>): string =>
 const hashChars = 64
 
 /**
- * What is kept of the call that a payment buys: its hash, and its caller's mark.
- * @param mark null where whoever repeats it is answered
+ * The stored form of the call that a payment buys: its hash and its caller's mark.
+ *
+ * @param mark null if a repeat from any caller gets the response
  */
 export const boughtBy = (hash: string, mark: string | null): string =>
   mark === null ? hash : `${hash}:${mark}`
 
-/** Whether a call is the one that was kept by {@link boughtBy}, whoever makes it. @param hash null: it can't be said, so it is not */
-export const isSameCall = (kept: string, hash: string | null): boolean =>
-  hash !== null && kept.startsWith(hash)
+/**
+ * Whether a call, from any caller, is the call that {@link boughtBy} has stored.
+ *
+ * @param hash hash of this call. Null if it cannot be compared, so that it counts as a different call
+ */
+export const isSameCall = (stored: string, hash: string | null): boolean =>
+  hash !== null && stored.startsWith(hash)
 
 const LONG = 'stream:'
 
-/** What is kept of a call whose body is too long to be compared. */
+/** The stored form of a call whose body is too long to be compared. */
 export const boughtByLong = (): string => LONG + randomUUID()
 
-/** Whether a call may be the one that was kept by {@link boughtByLong}. @param hash of this call; null where its body is too long as well */
-export const mayBeSameCall = (kept: string, hash: string | null): boolean =>
-  hash === null && kept.startsWith(LONG)
+/**
+ * Whether a call may be the call that {@link boughtByLong} has stored.
+ *
+ * @param hash hash of this call. Null if its body is too long as well
+ */
+export const mayBeSameCall = (stored: string, hash: string | null): boolean =>
+  hash === null && stored.startsWith(LONG)
 
 /**
- * Whether it comes from who made it first, as far as that was noted. Who sends a key only when he repeats is known by the address.
- * @param mark of this call, by {@link callerMark}; null where everybody is
+ * Whether the call comes from the first caller, if the mark of that caller was stored. A caller who sends a key only with the
+ * repeat is recognized by its address.
+ *
+ * @param mark mark of this call, by {@link callerMark}. Null if any caller is accepted
  */
 export const isSameCaller = (
-  kept: string,
+  stored: string,
   mark: string | null,
   x: Exchange,
   sealer: Pick<Sealer, 'mac'>,
 ): boolean => {
-  if (mark === null || kept.length === hashChars) return true
-  const noted = kept.slice(hashChars + 1)
+  const call = withoutPricedHeaders(callOf(stored))
+  if (mark === null || call.length === hashChars) return true
+  const noted = call.slice(hashChars + 1)
   return noted === mark || noted === addressMark(x, sealer)
 }

@@ -1,14 +1,14 @@
+import { isStreamed } from '../../core/domain/link.ts'
 import { uncachedHeaders } from '../../core/payments/paidReply.ts'
+import type { PurchaseNote } from '../../core/payments/purchase.ts'
 import { type Exchange, handled, type Reply } from '../../core/plugin/gateway.ts'
 import type { OwnSlot } from '../../core/plugin/slots.ts'
-import type { AnswerMemory, HeldAnswer } from '../../core/ports/answerMemory.ts'
 import type { Egress, UpstreamHandler } from '../../core/ports/egress.ts'
-import { BufferAnswer } from './bufferAnswer.ts'
+import type { HeldResponse, ResponseBuffer } from '../../core/ports/responseBuffer.ts'
+import { BufferedResponse } from './bufferedResponse.ts'
 import { BuyerLeft, bodyTooSlow, LeftUnasked, OutOfMemory, UpstreamBusy, upstreamFailure } from './failure.ts'
-import type { Limits } from './limits.ts'
-import type { Origin } from './origins.ts'
-import type { Pace } from './pace.ts'
-import type { Holder, Place, StoreCalls } from './places.ts'
+import type { IgnoredOverrides } from './ignoredOverrides.ts'
+import type { Limits } from './options.ts'
 import {
   type AddedHeaders,
   pathOf,
@@ -18,148 +18,256 @@ import {
   requestHead,
   type Target,
 } from './request.ts'
-import { StreamAnswer } from './streamAnswer.ts'
-import { TunnelAnswer } from './tunnel.ts'
+import type { Holder, Origin, Pace, Slot, StoreCalls } from './slots.ts'
+import { StreamedResponse } from './streamedResponse.ts'
+import { TunnelResponse } from './tunnel.ts'
 
-/** Where one link's calls go, and what is added to them. */
-export interface Way {
+/** The address to which one link's calls go, and the headers that are added to them. */
+export interface Destination {
   readonly target: Target
   readonly added: AddedHeaders
   readonly origin: Origin
-  /** Those of the link's store. */
+  /** The calls of the link's store at the origin. */
   readonly calls: StoreCalls
 }
 
 /**
- * Memory that a call has before anything is charged: where the charge comes last, more is taken as the answer comes; where it
- * comes first, this much of the answer is kept for sure.
+ * Memory that a call reserves before it is charged, in bytes. A call that is charged last reserves `FIRST_BYTES`, and more as the
+ * response arrives. A call that is charged first reserves `FIRST_KEPT_BYTES`, so that at least this much of its response is stored.
  */
 const FIRST_BYTES = 65_536
-const FIRST_KEPT_BYTES = 262_144
+const INITIAL_BUFFER_BYTES = 262_144
 
-/** An answer under way. */
+/** A response that is arriving. */
 interface Answer extends UpstreamHandler, Holder {
   readonly pace: Pace
 }
 
-/** The three ways to call a seller's API. */
-export interface Calls {
-  /**
-   * Takes memory for the answer and a place at the seller's for a call that is going to be charged, before anything is: it waits
-   * if need be.
-   * Whatever becomes of the call, {@link release} follows.
-   *
-   * @throws `upstream_busy` when it gets none in time
-   */
-  reserve(x: Exchange, way: Way): void | Promise<void>
-  /** Hands the answer over as it comes. @param keepBytes see {@link StreamAnswer} */
-  stream(x: Exchange, way: Way, keepBytes: number): Promise<Reply>
-  /** Holds the answer until it is charged; what costs nothing is the reply at once. */
-  hold(x: Exchange, way: Way): Promise<Reply | undefined>
-  /** Opens a tunnel. */
-  connect(x: Exchange, way: Way): Promise<undefined>
-  /** Gives back what was reserved, unless a tunnel has it; the memory once the answer has left. */
-  release(x: Exchange): void
-}
-
-export interface CallParts {
+export interface CallsDeps {
   readonly limits: Limits
   readonly egress: Egress
-  readonly memory: AnswerMemory
-  /** Places of calls that are going to be charged; others have theirs for as long as the seller is asked. */
-  readonly reserved: OwnSlot<Place | null>
-  /** Memory of calls that are going to be charged; others hold nothing. */
-  readonly held: OwnSlot<HeldAnswer | null>
+  readonly memory: ResponseBuffer
+  readonly ignoredOverrides: IgnoredOverrides
+  /** Slots of calls that are to be charged. Other calls have a slot only while their request is at the seller. */
+  readonly reserved: OwnSlot<Slot | null>
+  /** Memory of calls that are to be charged. Other calls reserve none. */
+  readonly held: OwnSlot<HeldResponse | null>
 }
 
-export function createCalls({ limits, egress, memory, reserved, held }: CallParts): Calls {
-  const failure = (x: Exchange, error: Error) => upstreamFailure(x, error, egress)
+/** The three ways to call a seller's API: streaming the response, holding it until the buyer is charged, or opening a tunnel. */
+export class Calls {
+  readonly #deps: CallsDeps
 
-  /** A buyer who is charged already gets the call done even when gone: the answer is kept for the repeat. */
-  const isInVain = (x: Exchange) =>
-    x.isOver || (x.door.isClosed && (x.settlement === null || x.upgrade !== null))
-
-  /** Before the seller was asked. */
-  const leftBy = (x: Exchange) => (x.settlement === null ? new BuyerLeft() : new LeftUnasked())
-
-  /** @returns a place, once the call has it */
-  function take(x: Exchange, { origin, calls }: Way, isPaid: boolean): Place | Promise<Place> {
-    if (isInVain(x)) throw failure(x, leftBy(x))
-    if (calls.open >= limits.maxCallsPerOrigin) throw failure(x, new UpstreamBusy())
-    const place = origin.begin(calls, isPaid, limits.freeTurnMs)
-    return place.state === 'held' ? place : wait(x, place)
+  constructor(deps: CallsDeps) {
+    this.#deps = deps
   }
 
-  function remember(x: Exchange, way: Way): void | Promise<void> {
-    const answer = memory.open(x.link.storeId)
-    held.set(x, answer)
-    const first = x.link.settle === 'before' ? FIRST_KEPT_BYTES : FIRST_BYTES
-    const isHeld = answer.growWithin(Math.min(first, limits.maxAnswerBytes), limits.placeTimeoutMs)
-    if (isHeld === true) return occupy(x, way)
+  /**
+   * Reserves memory for the response and a slot at the seller, before the call is charged. Waits if necessary. The caller must call
+   * {@link release} at the end of the call.
+   *
+   * @throws `upstream_busy` if memory or slot does not become free in time
+   */
+  reserve(x: Exchange, to: Destination): void | Promise<void> {
+    // An upgrade needs no memory, because its response has no body.
+    return x.upgrade === null ? this.#takeMemory(x, to) : this.#reserveSlot(x, to)
+  }
+
+  /** Forwards the response as it arrives. @param keepBytes how many bytes to store for a repeat, see {@link StreamedResponse} */
+  stream(x: Exchange, to: Destination, keepBytes: number): Promise<Reply> {
+    return this.#onSlot(x, to, (slot) => this.#stream(x, to, keepBytes, slot))
+  }
+
+  /** Holds the response until the buyer is charged. Returns a response that costs nothing as the reply at once. */
+  hold(x: Exchange, to: Destination): Promise<Reply | undefined> {
+    return this.#onSlot(x, to, (slot) => this.#hold(x, to, slot))
+  }
+
+  /**
+   * Forwards the response as it arrives, and counts it with the call's meter, so that the buyer can be charged at its end. A call
+   * that costs nothing ends here.
+   *
+   * @param note the ids that the response gets before the purchase is recorded
+   */
+  meter(x: Exchange, to: Destination, note: PurchaseNote): Promise<Reply | undefined> {
+    return this.#onSlot(x, to, (slot) => this.#meter(x, to, slot, note))
+  }
+
+  /** Opens a tunnel. */
+  connect(x: Exchange, to: Destination): Promise<undefined> {
+    return this.#onSlot(x, to, (slot) => this.#connect(x, to, slot))
+  }
+
+  /** Releases the slot, unless a tunnel uses it. Releases the memory when the response is sent. */
+  release(x: Exchange): void {
+    const { reserved, held, limits } = this.#deps
+    const slot = reserved.get(x)
+    if (slot !== null && slot.state !== 'tunnel') slot.release()
+    const response = held.get(x)
+    if (response === null) return
+    // The memory stays reserved until the caller has read the response or has disconnected.
+    if (x.response === null || x.transport.isClosed) return response.release()
+    x.transport.onClose(() => response.release())
+    // This applies to small responses too, because many of them use as much memory, and a buyer may pay for each and read none.
+    response.leaves(() => x.transport.cutOff())
+    if (response.bytes > FIRST_BYTES) x.transport.limitIdle(limits.bodyTimeoutMs)
+  }
+
+  #failure(x: Exchange, error: Error) {
+    return upstreamFailure(x, error, this.#deps.egress)
+  }
+
+  #takeMemory(x: Exchange, to: Destination): void | Promise<void> {
+    const { memory, held, limits } = this.#deps
+    const response = memory.open(x.link.storeId)
+    held.set(x, response)
+    const first = isStreamed(x.link) ? INITIAL_BUFFER_BYTES : FIRST_BYTES
+    const isHeld = response.growWithin(Math.min(first, limits.maxResponseBytes), limits.slotTimeoutMs)
+    if (isHeld === true) return this.#reserveSlot(x, to)
     let isWaiting = true
-    x.door.onClose(() => {
-      if (isWaiting && isInVain(x)) answer.release()
+    x.transport.onClose(() => {
+      if (isWaiting && isInVain(x)) response.release()
     })
     return Promise.resolve(isHeld).then((isHeldNow) => {
       isWaiting = false
-      if (!isHeldNow) throw failure(x, isInVain(x) ? leftBy(x) : new OutOfMemory())
-      return occupy(x, way)
+      if (!isHeldNow) throw this.#failure(x, isInVain(x) ? leftBy(x) : new OutOfMemory())
+      return this.#reserveSlot(x, to)
     })
   }
 
-  function occupy(x: Exchange, way: Way): void | Promise<void> {
-    const place = take(x, way, true)
-    if (!(place instanceof Promise)) return void reserved.set(x, place)
-    return place.then((late) => {
+  #reserveSlot(x: Exchange, to: Destination): void | Promise<void> {
+    const { reserved } = this.#deps
+    const slot = this.#takeSlot(x, to, true)
+    if (!(slot instanceof Promise)) return void reserved.set(x, slot)
+    return slot.then((late) => {
       if (x.isOver) late.release()
       else reserved.set(x, late)
     })
   }
 
-  /** Back when the answer has left: what a reader does not take stays in memory. */
-  function forget(x: Exchange, answer: HeldAnswer): void {
-    if (x.answer === null || x.door.isClosed) return answer.release()
-    x.door.onClose(() => answer.release())
-    // Small ones, too: many of them are as much, and who pays for each may leave them all unread.
-    answer.leaves(() => x.door.cutOff())
-    if (answer.bytes > FIRST_BYTES) x.door.limitIdle(limits.bodyTimeoutMs)
+  #takeSlot(x: Exchange, { origin, calls }: Destination, isPaid: boolean): Slot | Promise<Slot> {
+    const { limits } = this.#deps
+    if (isInVain(x)) throw this.#failure(x, leftBy(x))
+    if (calls.open >= limits.maxCallsPerOrigin) throw this.#failure(x, new UpstreamBusy())
+    const slot = origin.begin(calls, isPaid, limits.freeTurnMs)
+    return slot.state === 'held' ? slot : this.#waitFor(x, slot)
   }
 
-  function wait(x: Exchange, place: Place): Promise<Place> {
+  #waitFor(x: Exchange, slot: Slot): Promise<Slot> {
     return new Promise((resolve, reject) => {
       const giveUp = (error: Error) => {
         clearTimeout(timer)
-        place.release()
-        reject(failure(x, error))
+        slot.release()
+        reject(this.#failure(x, error))
       }
-      const timer = setTimeout(() => giveUp(new UpstreamBusy()), limits.placeTimeoutMs)
-      x.door.onClose(() => {
-        if (place.state === 'waiting' && isInVain(x)) giveUp(leftBy(x))
+      const timer = setTimeout(() => giveUp(new UpstreamBusy()), this.#deps.limits.slotTimeoutMs)
+      x.transport.onClose(() => {
+        if (slot.state === 'waiting' && isInVain(x)) giveUp(leftBy(x))
       })
-      place.granted = () => {
+      slot.granted = () => {
         clearTimeout(timer)
-        resolve(place)
+        resolve(slot)
       }
     })
   }
 
-  /** Runs a call on its place: the one that it reserved, or one that it takes now. */
-  function onPlace<R>(x: Exchange, way: Way, call: (place: Place) => Promise<R>): Promise<R> {
-    const kept = reserved.get(x)
+  /** Runs a call on the slot that it has reserved, or on a slot that it takes now. */
+  #onSlot<R>(x: Exchange, to: Destination, call: (slot: Slot) => Promise<R>): Promise<R> {
+    const kept = this.#deps.reserved.get(x)
     if (kept !== null) return call(kept)
     const reading = readSmallBody(x)
-    if (reading !== null) return reading.then(() => onPlace(x, way, call))
-    const place = take(x, way, false)
-    return place instanceof Promise ? place.then(call) : call(place)
+    if (reading !== null) return reading.then(() => this.#onSlot(x, to, call))
+    const slot = this.#takeSlot(x, to, false)
+    return slot instanceof Promise ? slot.then(call) : call(slot)
   }
 
-  function dispatch(x: Exchange, way: Way, place: Place, answer: Answer, isBuffered: boolean): void {
-    place.isCharged = x.settlement !== null
-    place.holder = answer
-    const { target, added, origin } = way
+  #stream(x: Exchange, to: Destination, keepBytes: number, slot: Slot): Promise<Reply> {
+    return new Promise((resolve, reject) => {
+      const { held, limits } = this.#deps
+      const sinceMs = performance.now()
+      const response = new StreamedResponse(x, slot, held.get(x), keepBytes, limits, (error) => {
+        this.#ended(x, sinceMs, slot)
+        if (error === null) return resolve(handled)
+        const failed = this.#failure(x, this.#causeOf(x, error, response.pace))
+        if (response.headSent) x.errorCode = failed.code
+        if (response.headSent || x.transport.isClosed) return resolve(handled)
+        reject(failed)
+      })
+      this.#dispatch(x, to, slot, response, keepBytes > 0)
+    })
+  }
+
+  #meter(x: Exchange, to: Destination, slot: Slot, note: PurchaseNote): Promise<Reply | undefined> {
+    return new Promise((resolve, reject) => {
+      const { held, limits } = this.#deps
+      const sinceMs = performance.now()
+      const keepBytes = limits.maxResponseBytes
+      const response = new StreamedResponse(
+        x,
+        slot,
+        held.get(x),
+        keepBytes,
+        limits,
+        (error) => {
+          this.#ended(x, sinceMs, slot)
+          if (error === null) return resolve(response.isMetered ? undefined : handled)
+          const failed = this.#failure(x, this.#causeOf(x, error, response.pace))
+          if (response.headSent || response.isMetered) x.errorCode = failed.code
+          if (response.isMetered) return resolve(undefined)
+          if (response.headSent || x.transport.isClosed) return resolve(handled)
+          reject(failed)
+        },
+        note,
+      )
+      this.#dispatch(x, to, slot, response, true)
+    })
+  }
+
+  #hold(x: Exchange, to: Destination, slot: Slot): Promise<Reply | undefined> {
+    return new Promise((resolve, reject) => {
+      const { held, limits } = this.#deps
+      const sinceMs = performance.now()
+      const response = new BufferedResponse(x, slot, held.get(x)!, limits, (error) => {
+        this.#ended(x, sinceMs, slot)
+        if (error === null) resolve(unlessCharged(x))
+        else reject(this.#failure(x, this.#causeOf(x, error, response.pace)))
+      })
+      this.#dispatch(x, to, slot, response, true)
+    })
+  }
+
+  #ended(x: Exchange, sinceMs: number, slot: Slot): void {
+    x.sellerMs = performance.now() - sinceMs
+    slot.release()
+    if (x.settlementOverrides !== null) this.#deps.ignoredOverrides.note(x)
+  }
+
+  #connect(x: Exchange, to: Destination, slot: Slot): Promise<undefined> {
+    return new Promise((resolve, reject) => {
+      const sinceMs = performance.now()
+      const response = new TunnelResponse(x, slot, this.#deps.limits, (error) => {
+        x.sellerMs = performance.now() - sinceMs
+        if (error === null) {
+          // The tunnel outlives the call, and counts as a call of its store until it closes.
+          slot.becomeTunnel()
+          x.response!.tunnel!.once('close', () => slot.release())
+          return resolve(undefined)
+        }
+        slot.release()
+        reject(this.#failure(x, error))
+      })
+      this.#dispatch(x, to, slot, response, false)
+    })
+  }
+
+  #dispatch(x: Exchange, to: Destination, slot: Slot, response: Answer, isBuffered: boolean): void {
+    const { limits } = this.#deps
+    slot.isCharged = x.settlement !== null
+    slot.holder = response
+    const { target, added, origin } = to
     try {
       if (isInVain(x)) throw leftBy(x)
-      const body = x.upgrade === null ? requestBody(x, limits.maxRequestBytes, answer.pace) : null
+      const body = x.upgrade === null ? requestBody(x, limits.maxRequestBytes, response.pace) : null
       const request = {
         path: pathOf(target, x.subPath, x.query),
         method: x.method,
@@ -170,91 +278,49 @@ export function createCalls({ limits, egress, memory, reserved, held }: CallPart
         ...(mayBeMisread(x.method, body) && { reset: true }),
         ...(x.upgrade !== null && { upgrade: x.header('upgrade')! }),
       }
-      place.connects()
-      origin.pool.dispatch(request, answer)
+      slot.connects()
+      origin.pool.dispatch(request, response)
     } catch (error) {
-      answer.onResponseError(null, error as Error)
+      response.onResponseError(null, error as Error)
     }
   }
 
-  /** A body that does not come, or ends in its middle, keeps the seller from answering. */
-  function causeOf(x: Exchange, error: Error, { isUploading }: Pace): Error {
+  /**
+   * The cause of a failure. The caller is the cause if its request body does not arrive or is cut short, because the seller then
+   * cannot respond.
+   */
+  #causeOf(x: Exchange, error: Error, { isUploading }: Pace): Error {
     if (!isUploading) return error
-    if (x.door.isClosed) return new BuyerLeft()
-    return egress.failureOf(error) === 'EGRESS_TIMEOUT' ? new BuyerLeft(bodyTooSlow) : error
-  }
-
-  const streamOn = (x: Exchange, way: Way, keepBytes: number, place: Place) =>
-    new Promise<Reply>((resolve, reject) => {
-      const sinceMs = performance.now()
-      const answer = new StreamAnswer(x, place, held.get(x), keepBytes, limits, (error) => {
-        x.sellerMs = performance.now() - sinceMs
-        place.release()
-        if (error === null) return resolve(handled)
-        const failed = failure(x, causeOf(x, error, answer.pace))
-        if (answer.headSent) x.errorCode = failed.code
-        if (answer.headSent || x.door.isClosed) return resolve(handled)
-        reject(failed)
-      })
-      dispatch(x, way, place, answer, keepBytes > 0)
-    })
-
-  const holdOn = (x: Exchange, way: Way, place: Place) =>
-    new Promise<Reply | undefined>((resolve, reject) => {
-      const sinceMs = performance.now()
-      const answer = new BufferAnswer(x, place, held.get(x)!, limits, (error) => {
-        x.sellerMs = performance.now() - sinceMs
-        place.release()
-        if (error === null) resolve(unlessCharged(x))
-        else reject(failure(x, causeOf(x, error, answer.pace)))
-      })
-      dispatch(x, way, place, answer, true)
-    })
-
-  const connectOn = (x: Exchange, way: Way, place: Place) =>
-    new Promise<undefined>((resolve, reject) => {
-      const sinceMs = performance.now()
-      const answer = new TunnelAnswer(x, place, limits, (error) => {
-        x.sellerMs = performance.now() - sinceMs
-        if (error === null) {
-          // The tunnel outlives the call, and is one of its store's until it closes.
-          place.becomeTunnel()
-          x.answer!.tunnel!.once('close', () => place.release())
-          return resolve(undefined)
-        }
-        place.release()
-        reject(failure(x, error))
-      })
-      dispatch(x, way, place, answer, false)
-    })
-
-  return {
-    // An upgrade has no answer to hold.
-    reserve: (x, way) => (x.upgrade === null ? remember(x, way) : occupy(x, way)),
-    stream: (x, way, keepBytes) => onPlace(x, way, (place) => streamOn(x, way, keepBytes, place)),
-    hold: (x, way) => onPlace(x, way, (place) => holdOn(x, way, place)),
-    connect: (x, way) => onPlace(x, way, (place) => connectOn(x, way, place)),
-    release(x) {
-      const place = reserved.get(x)
-      if (place !== null && place.state !== 'tunnel') place.release()
-      const answer = held.get(x)
-      if (answer !== null) forget(x, answer)
-    },
+    if (x.transport.isClosed) return new BuyerLeft()
+    return this.#deps.egress.failureOf(error) === 'EGRESS_TIMEOUT' ? new BuyerLeft(bodyTooSlow) : error
   }
 }
 
 /**
- * Whether careless servers take the end of the request, or of its answer, to be somewhere else. Behind other methods than
- * these three many leave a body where it is, and take it for the connection's next request: one that the caller wrote, past
- * price and head, whose answer would be the next caller's. Others send a body after HEAD.
+ * Whether the call ends because its buyer has disconnected. If the buyer is already charged, the call continues, and the response
+ * is stored for the repeat.
+ */
+const isInVain = (x: Exchange) =>
+  x.isOver || (x.transport.isClosed && (x.settlement === null || x.upgrade !== null))
+
+/** The error for a buyer who disconnected before the request was sent to the seller. */
+const leftBy = (x: Exchange) => (x.settlement === null ? new BuyerLeft() : new LeftUnasked())
+
+/**
+ * Whether lenient servers may disagree about the end of the request or of its response. Many servers read a body only with POST,
+ * PUT and PATCH, and treat any other body as the connection's next request. The caller could write such a request without price and
+ * head checks, and the next caller would get its response. Other servers send a body after HEAD.
  */
 const mayBeMisread = (method: string, body: RequestBody) =>
   method === 'HEAD' || (body !== null && method !== 'POST' && method !== 'PUT' && method !== 'PATCH')
 
-/** What the seller refused (4xx) reaches the buyer and no cache, which would answer the next buyer with it, and costs nothing. */
-function unlessCharged({ answer, upstreamStatus }: Exchange): Reply | undefined {
+/**
+ * The reply for a refusal by the seller (4xx), for which the buyer is not charged. No cache may store it, because the cache would
+ * serve it to the next buyer.
+ */
+function unlessCharged({ response, upstreamStatus }: Exchange): Reply | undefined {
   if (upstreamStatus < 300) return
-  const { status, headers, body } = answer!
+  const { status, headers, body } = response!
   const length = status === 304 ? [] : ['Content-Length', String(body.length)]
   return { status, headers: [...uncachedHeaders(headers), ...length], body }
 }

@@ -1,48 +1,52 @@
 import { isTollgateError, TollgateError } from '../../core/errors/error.ts'
-import { MAX_ANSWER_HEAD_BYTES } from '../../core/http/answerHeadLimit.ts'
 import type { Exchange } from '../../core/plugin/exchange.ts'
-import type { Egress } from '../../core/ports/egress.ts'
+import { type Egress, MAX_ANSWER_HEAD_BYTES } from '../../core/ports/egress.ts'
 
-/** The answer was too large, too long, redirected, or a 5xx: said by the handler itself when it breaks off. */
-export class AnswerRefused extends Error {
-  override readonly name = 'AnswerRefused'
+/** The handler aborted the response, because it was too large, too long, a redirect or a 5xx. */
+export class ResponseRefused extends Error {
+  override readonly name = 'ResponseRefused'
 }
 
-/** The whole answer took longer than a held one may, or its head did not come behind its interim answers. */
-export class AnswerTimeout extends Error {
-  override readonly name = 'AnswerTimeout'
+/** A held response took too long, or a response had interim responses but its final head was late. */
+export class ResponseTimeout extends Error {
+  override readonly name = 'ResponseTimeout'
 }
 
-/** The caller ended the call: it closed its connection, or did not take or send what it had to in time. */
+/** The caller ended the call, because it closed its connection, or did not read or send in time. */
 export class BuyerLeft extends Error {
   override readonly name = 'BuyerLeft'
 }
 
-/** The caller of a call that is charged already left before the seller was asked, and may come back for it. */
+/**
+ * The caller of a charged call disconnected before the gateway called the seller's API. The caller may come back for the response.
+ */
 export class LeftUnasked extends Error {
   override readonly name = 'LeftUnasked'
 }
 
-/** The buyer's client could not read the answer, or the gateway itself can't. */
-export const headTooLarge = `The headers of the seller's answer are too large: with those that the gateway adds, clients read at most ${MAX_ANSWER_HEAD_BYTES} bytes.`
+/** The error for a head that the buyer's client, or the gateway itself, could not read. */
+export const headTooLarge = `The headers of the seller's response are too large. With the headers that the gateway adds, clients read at most ${MAX_ANSWER_HEAD_BYTES} bytes.`
 
-export const bodyTooSlow = 'The body of the request did not come in time.'
+export const bodyTooSlow = 'The body of the request did not arrive in time.'
 
-/** As many calls are under way to the seller's API as there may be, no connection got free in time, or others needed it. */
+/**
+ * The seller's API is at its limit of concurrent calls, no connection became free in time, or other calls needed the connection.
+ */
 export class UpstreamBusy extends Error {
   override readonly name = 'UpstreamBusy'
 }
 
-/** There is no memory for the answer: other answers take it until they are charged or have been read. */
+/** No memory is free for the response. Other responses use it until they are charged or have been read. */
 export class OutOfMemory extends UpstreamBusy {}
 
 /**
- * Turns what broke an upstream call into the buyer's answer, and notes it for the health monitor: only what the seller's
- * API did itself counts there, or buyers could get a link suspended. The message never says what stands behind the link.
+ * Turns the failure of an upstream call into the buyer's error, and records it for the health monitor. Only failures of the
+ * seller's API count there, because otherwise buyers could get a link suspended. The message never reveals the address behind the
+ * link.
  */
 export function upstreamFailure(x: Exchange, error: Error, egress: Pick<Egress, 'failureOf'>): TollgateError {
   if (isTollgateError(error)) {
-    // The one that a body without a stated length ends with, while it goes to the seller.
+    // The request body, which had no stated length, turned out too large while it was sent to the seller.
     if (error.code !== 'payload_too_large' || x.settlement === null) return error
     return new TollgateError(error.code, `${error.message} ${chargeOf(x)}`, {
       cause: error,
@@ -50,17 +54,17 @@ export function upstreamFailure(x: Exchange, error: Error, egress: Pick<Egress, 
     })
   }
   if (error instanceof UpstreamBusy || error instanceof LeftUnasked) {
-    // Charged: the seller was not asked, and is when the call is repeated.
+    // If the buyer is charged, the gateway calls the seller's API when the buyer repeats the call.
     const what =
       x.settlement === null
         ? 'You were not charged.'
-        : 'You were charged; repeat the same call with the same payment to have it answered.'
+        : 'You were charged. Repeat the same call with the same payment to get its response.'
     return new TollgateError('upstream_busy', `${whyBusy(error)}. ${what}`, {
       retryAfterSeconds: 1,
       ...(x.purchase !== null && { extra: { purchaseId: x.purchase.id } }),
     })
   }
-  if (error instanceof AnswerRefused) {
+  if (error instanceof ResponseRefused) {
     x.upstreamOutcome = x.upstreamStatus >= 500 ? 'failed' : 'answered'
     return failed(x, error.message, error)
   }
@@ -68,36 +72,36 @@ export function upstreamFailure(x: Exchange, error: Error, egress: Pick<Egress, 
     x.upstreamOutcome = 'buyer-left'
     const why =
       error instanceof BuyerLeft && error.message !== '' ? error.message : 'The call was broken off.'
-    // Charged, it is the caller who ended what was bought: nobody owes a refund.
+    // The caller itself ended a charged call, so the message promises no refund.
     const message = x.settlement === null ? `${why} You were not charged.` : why
     return new TollgateError('upstream_error', message, { cause: error, ...purchaseOf(x) })
   }
   const why = egress.failureOf(error)
-  if (error instanceof AnswerTimeout || why === 'EGRESS_TIMEOUT') {
+  if (error instanceof ResponseTimeout || why === 'EGRESS_TIMEOUT') {
     x.upstreamOutcome = 'timeout'
-    const message = `The seller's API did not answer in time. ${chargeOf(x)}`
+    const message = `The seller's API did not respond in time. ${chargeOf(x)}`
     return new TollgateError('upstream_timeout', message, { cause: error, ...purchaseOf(x) })
   }
   if (why === 'EGRESS_BAD_REQUEST') {
-    const message = `The request can't be forwarded in this form. ${chargeOf(x)}`
+    const message = `The request cannot be forwarded in this form. ${chargeOf(x)}`
     return new TollgateError('bad_request', message, { cause: error, ...purchaseOf(x) })
   }
   x.upstreamOutcome = 'failed'
   if (why === 'EGRESS_LARGE_HEAD') return failed(x, headTooLarge, error)
-  return failed(x, "The seller's API did not give a whole answer.", error)
+  return failed(x, "The seller's API did not send a whole response.", error)
 }
 
 function whyBusy(error: Error): string {
   if (error instanceof LeftUnasked) return 'The call was broken off'
-  if (error instanceof OutOfMemory) return 'The gateway holds as many answers as it has memory for'
-  return "The seller's API has as many calls under way as it may have"
+  if (error instanceof OutOfMemory) return 'The gateway has no free memory for this response'
+  return "The seller's API is at its limit of calls in flight"
 }
 
 const failed = (x: Exchange, message: string, cause: Error) =>
   new TollgateError('upstream_error', `${message} ${chargeOf(x)}`, { cause, ...purchaseOf(x) })
 
 const chargeOf = ({ settlement }: Exchange) =>
-  settlement === null ? 'You were not charged.' : 'You were charged; the seller owes you a refund.'
+  settlement === null ? 'You were not charged.' : 'You were charged. The seller owes you a refund.'
 
 const purchaseOf = ({ purchase }: Exchange) =>
   purchase === null ? {} : { extra: { purchaseId: purchase.id }, retryable: false }

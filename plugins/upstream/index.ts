@@ -1,46 +1,59 @@
-import type { ServedLink } from '../../core/domain/link.ts'
+import { isChargedAtEnd, type ServedLink } from '../../core/domain/link.ts'
 import { TollgateError } from '../../core/errors/error.ts'
 import { createLoopMarks } from '../../core/http/loopMark.ts'
+import { createPurchaseNotes } from '../../core/payments/purchase.ts'
 import { type Exchange, gatewayPlugin, type Reply, type RouteHooks } from '../../core/plugin/gateway.ts'
-import type { HeldAnswer } from '../../core/ports/answerMemory.ts'
-import { createCalls, type Way } from './call.ts'
+import type { HeldResponse } from '../../core/ports/responseBuffer.ts'
+import { Calls, type Destination } from './call.ts'
+import { IgnoredOverrides } from './ignoredOverrides.ts'
 import { options } from './options.ts'
-import { originsOf } from './origins.ts'
-import type { Place } from './places.ts'
 import { redirectHooks } from './redirect.ts'
 import { addedHeaders, assertKnownCoding, assertStatedLength, targetOf } from './request.ts'
+import { originsOf, type Slot } from './slots.ts'
 import { splice } from './tunnel.ts'
 
 /**
- * Calls the seller's API. Free calls and calls that were charged first are streamed; a call that is charged afterwards
- * is held until it is. A `standard` link has no API: whoever may pass is led to its `url`.
+ * Calls the seller's API. It streams the responses of free calls and of calls that were charged first. It holds the response of a
+ * call that is charged last until the charge, unless the link is charged at the end of a streamed response. A `standard` link has no API, so its buyers are redirected to its `url`.
  */
 export default gatewayPlugin({
   name: 'upstream',
   api: 1,
   options,
-  needs: ['egress', 'sealer', 'service', 'log', 'answerMemory'],
-  // What a call that is going to be charged holds at the seller's and in memory, from before anything is.
-  ownSlots: { 'upstream/place': null as Place | null, 'upstream/held': null as HeldAnswer | null },
+  needs: ['egress', 'sealer', 'service', 'log', 'responseBuffer'],
+  // The slot at the seller and the memory that a call reserves before it is charged.
+  ownSlots: { 'upstream/slot': null as Slot | null, 'upstream/held': null as HeldResponse | null },
   slots: {
-    // Behind the claim, so that a repeated payment takes no place; settlement and purchase to say whether a refusal is charged.
+    // Runs after the claim, so that a repeated payment takes no slot. Settlement and purchase show whether a refused call is
+    // already charged.
     claim: {
       reads: ['claim'],
       mayRead: ['settlement', 'purchase'],
-      writes: ['upstream/place'],
+      writes: ['upstream/slot'],
       mayWrite: ['upstream/held'],
     },
-    forward: { mayRead: ['settlement', 'purchase', 'upstream/place', 'upstream/held'], writes: ['answer'] },
-    respond: { reads: ['answer'], mayRead: ['settlement', 'purchase'] },
-    log: { mayRead: ['answer', 'upstream/place', 'upstream/held'] },
+    forward: {
+      mayRead: ['signedIn', 'claim', 'payment', 'settlement', 'purchase', 'upstream/slot', 'upstream/held'],
+      writes: ['response'],
+    },
+    respond: { reads: ['response'], mayRead: ['settlement', 'purchase'] },
+    log: { mayRead: ['response', 'upstream/slot', 'upstream/held'] },
   },
-  setup(limits, { ports: { egress, sealer, service, log, answerMemory: memory }, slot }) {
-    const [reserved, held] = [slot('upstream/place'), slot('upstream/held')]
-    const calls = createCalls({ limits, egress, memory, reserved, held })
+  setup(limits, { ports: { egress, sealer, service, log, responseBuffer: memory }, slot }) {
+    const [reserved, held] = [slot('upstream/slot'), slot('upstream/held')]
+    const calls = new Calls({
+      limits,
+      egress,
+      memory,
+      ignoredOverrides: new IgnoredOverrides(log),
+      reserved,
+      held,
+    })
     const origins = originsOf(egress)
     const loopMarks = createLoopMarks(service.publicUrl, sealer)
+    const notes = createPurchaseNotes(sealer, service.metadataField)
 
-    function wayOf(link: ServedLink): Way {
+    function destinationOf(link: ServedLink): Destination {
       const target = targetOf(link.url)
       const sealed = link.upstreamHeadersSealed
       const own = sealed === null ? {} : JSON.parse(sealer.open(sealed, link.id))
@@ -48,12 +61,12 @@ export default gatewayPlugin({
       return { target, added, ...origins.link(target.origin, link.storeId) }
     }
 
-    /** Of a link's own there is its way, and nothing else. */
+    /** The hooks of a free link. The only state is the link's destination. */
     class FreeCalls implements RouteHooks {
-      readonly #way: Way
+      readonly #to: Destination
 
-      constructor(way: Way) {
-        this.#way = way
+      constructor(to: Destination) {
+        this.#to = to
       }
 
       guard(x: Exchange): void {
@@ -63,7 +76,7 @@ export default gatewayPlugin({
       }
 
       forward(x: Exchange) {
-        return x.upgrade === null ? this.ask(x, this.#way) : calls.connect(x, this.#way)
+        return x.upgrade === null ? this.send(x, this.#to) : calls.connect(x, this.#to)
       }
 
       respond(x: Exchange) {
@@ -71,26 +84,27 @@ export default gatewayPlugin({
       }
 
       log(x: Exchange): void {
-        // A tunnel that was opened and then not paid for.
-        if (x.answer !== null && x.answer.tunnel !== null && x.status !== 101) x.answer.tunnel.destroy()
+        // A tunnel was opened, but its payment failed.
+        if (x.response !== null && x.response.tunnel !== null && x.status !== 101) x.response.tunnel.destroy()
       }
 
       dispose(): void {
-        this.#way.origin.unlink(this.#way.calls)
+        this.#to.origin.unlink(this.#to.calls)
       }
 
-      protected ask(x: Exchange, way: Way): Promise<Reply | undefined> {
-        return calls.stream(x, way, 0)
+      protected send(x: Exchange, to: Destination): Promise<Reply | undefined> {
+        return calls.stream(x, to, 0)
       }
 
       protected reserve(x: Exchange) {
-        return calls.reserve(x, this.#way)
+        return calls.reserve(x, this.#to)
       }
     }
 
-    /** Charged before the seller is asked. */
+    /** Hooks of a link whose calls are charged first. */
     class ChargedCalls extends FreeCalls {
-      // Behind the claim, because a repeated payment needs no place; before the chain is asked and anything is charged.
+      // Reserves after the payment is claimed, because a repeated payment needs no slot, and before verify and settle, so that a
+      // call without a slot is not charged.
       claim(x: Exchange) {
         return this.reserve(x)
       }
@@ -100,50 +114,61 @@ export default gatewayPlugin({
         super.log(x)
       }
 
-      protected override ask(x: Exchange, way: Way): Promise<Reply | undefined> {
-        return calls.stream(x, way, limits.maxAnswerBytes)
+      protected override send(x: Exchange, to: Destination): Promise<Reply | undefined> {
+        return calls.stream(x, to, limits.maxResponseBytes)
       }
     }
 
-    /** Charged once the seller has answered. */
+    /** Hooks of a link whose calls are charged once the seller has responded. */
     class HeldCalls extends ChargedCalls {
-      protected override ask(x: Exchange, way: Way): Promise<Reply | undefined> {
-        return calls.hold(x, way)
+      protected override send(x: Exchange, to: Destination): Promise<Reply | undefined> {
+        return calls.hold(x, to)
+      }
+    }
+
+    /** Hooks of a link whose calls are charged at the end of a response that the buyer gets as it arrives. */
+    class MeteredCalls extends ChargedCalls {
+      protected override send(x: Exchange, to: Destination): Promise<Reply | undefined> {
+        return calls.meter(x, to, notes.of(x.claim!.purchaseId, x.link.responseMode === 'wrap'))
       }
     }
 
     return {
       route({ link, isPaid, settle }) {
-        let way: Way
+        let to: Destination
         try {
           if (link.linkType === 'standard') return redirectHooks(link, isPaid)
-          way = wayOf(link)
+          to = destinationOf(link)
         } catch (error) {
-          // Such as an address that was allowed when the link was made. One link's trouble, not the gateway's.
-          log.error({ linkId: link.id, reason: (error as Error).message }, 'a link can not be called')
-          // What was bought while it could be called is handed out all the same.
+          // For example, the configuration may allow the address no longer. This is a fault of one link, not of the gateway.
+          log.error({ linkId: link.id, reason: (error as Error).message }, 'a link cannot be called')
+          // Buyers still get responses that they bought while the link could be called.
           return isPaid
             ? { guard: refuseUnpaid, claim: refuseClaimed, forward: refuse }
             : { guard: refuse, forward: refuse }
         }
-        if (!isPaid) return new FreeCalls(way)
-        return settle === 'before' ? new ChargedCalls(way) : new HeldCalls(way)
+        if (!isPaid) return new FreeCalls(to)
+        if (settle === 'before') return new ChargedCalls(to)
+        return isChargedAtEnd(link.pricing) ? new MeteredCalls(to) : new HeldCalls(to)
       },
     }
   },
 })
 
-/** Whoever comes with a payment may have bought an answer: the claim knows. */
+/**
+ * Refuses calls without a payment. A call with a payment continues to the claim phase, because its payment may have bought a
+ * response earlier.
+ */
 function refuseUnpaid(x: Exchange): void {
   if (x.paymentHeader === null || x.method === 'HEAD') refuse()
 }
 
-/** Of a call that was charged first, and is served late, it can't be said that nothing was charged. */
+/** Refuses a call that has claimed its payment. If the call is already charged, the error must not say that nothing was charged. */
 function refuseClaimed({ settlement, purchase }: Exchange): never {
   if (settlement === null) refuse()
   throw new TollgateError(
     'upstream_error',
-    `${CAN_NOT_BE_CALLED} You were charged; the seller owes you a refund.`,
+    `${CAN_NOT_BE_CALLED} You were charged. The seller owes you a refund.`,
     { retryable: false, extra: { purchaseId: purchase!.id } },
   )
 }
@@ -152,4 +177,4 @@ function refuse(): never {
   throw new TollgateError('upstream_error', `${CAN_NOT_BE_CALLED} You were not charged.`)
 }
 
-const CAN_NOT_BE_CALLED = "The seller's API can't be called at the address that the link has."
+const CAN_NOT_BE_CALLED = "The seller's API cannot be called at the link's address."

@@ -1,15 +1,34 @@
 import type { OptionsSchema } from '../../core/plugin/options.ts'
+/** Limits on the time and size of a seller's response. See the options of the same names. */
+export interface Limits {
+  readonly headersTimeoutMs: number
+  readonly bodyTimeoutMs: number
+  readonly responseTimeoutMs: number
+  readonly maxResponseBytes: number
+  readonly freeResponseTimeoutMs: number
+  readonly maxFreeResponseBytes: number
+  readonly maxRequestBytes: number
+  readonly maxCallsPerOrigin: number
+  readonly slotTimeoutMs: number
+  readonly slowestBytesPerSecond: number
+  readonly freeTurnMs: number
+  readonly tunnelIdleTimeoutMs: number
+  readonly tunnelTimeoutMs: number
+  readonly maxTunnelBytes: number
+}
 
 export const options = {
   type: 'object',
   additionalProperties: false,
+  examples: [{ headersTimeoutMs: 30_000, maxRequestBytes: 104_857_600, maxResponseBytes: 5_242_880 }],
   properties: {
     headersTimeoutMs: {
       type: 'integer',
       minimum: 1,
       maximum: 600_000,
       default: 30_000,
-      description: "How long the seller's API may take until its answer begins, in milliseconds; then 504.",
+      description:
+        "How long the seller's API may take until its response begins, in milliseconds. After this time, the caller gets 504.",
     },
     bodyTimeoutMs: {
       type: 'integer',
@@ -17,21 +36,21 @@ export const options = {
       maximum: 3_600_000,
       default: 60_000,
       description:
-        "How long the seller's API may be silent inside an answer, in milliseconds; then the call is broken off.",
+        "How long the seller's API may send nothing in the middle of a response, in milliseconds. After this time, the gateway ends the call.",
     },
-    answerTimeoutMs: {
+    responseTimeoutMs: {
       type: 'integer',
       minimum: 1,
       maximum: 3_600_000,
       default: 60_000,
       description:
-        'How long a whole paid answer may take that is charged after it is there, in milliseconds. Streams belong on links with settle: before.',
+        'How long the whole response to a paid call with `settle: after` may take, in milliseconds. Use `settle: before` for streams.',
     },
     maxRequestBytes: {
       type: 'integer',
       minimum: 0,
       default: 104_857_600,
-      description: 'Largest request body that is forwarded, in bytes; more is 413.',
+      description: 'Maximum size of a request body, in bytes. A larger body gets 413.',
     },
     maxCallsPerOrigin: {
       type: 'integer',
@@ -39,15 +58,15 @@ export const options = {
       maximum: 1_000_000,
       default: 1_024,
       description:
-        'Calls of one store that may be under way to one origin at once, those that wait for a connection and open WebSockets included; more are 503 and cost nothing. Connections are limited by egress.connectionsPerOrigin.',
+        'Maximum number of running and waiting calls, including WebSockets, of one store to one origin (scheme, host and port of an API). Further calls get 503 and cost nothing. The option `egress.connectionsPerOrigin` limits the connections.',
     },
-    placeTimeoutMs: {
+    slotTimeoutMs: {
       type: 'integer',
       minimum: 1,
       maximum: 600_000,
       default: 10_000,
       description:
-        "How long a call may wait for one of the connections to the seller's API, in milliseconds; then it is 503 and costs nothing. Paid calls wait before the payment is verified.",
+        "How long a call may wait for a connection to the seller's API, in milliseconds. After this time, the call gets 503 and costs nothing. A paid call waits before the gateway verifies its payment on chain.",
     },
     slowestBytesPerSecond: {
       type: 'integer',
@@ -55,7 +74,7 @@ export const options = {
       maximum: 1_000_000_000,
       default: 4_096,
       description:
-        'How fast a caller has to take an answer or send a body while other calls wait for the connection, in bytes a second, averaged over 5 seconds; a slower one is cut for them. A charged answer is kept for a repeated call up to maxAnswerBytes; one that is larger is cut when its reader is behind by bodyTimeoutMs.',
+        'Minimum speed at which a caller must read or send while other calls wait for a connection, in bytes per second, averaged over 5 seconds. The gateway ends the call of a slower caller. If the slower caller was already charged, the gateway stores a response up to `maxResponseBytes` for a repeated call. A larger charged response ends only after the caller has been too slow for `bodyTimeoutMs`.',
     },
     freeTurnMs: {
       type: 'integer',
@@ -63,31 +82,31 @@ export const options = {
       maximum: 604_800_000,
       default: 60_000,
       description:
-        'How long a free call keeps its connection at least while other free calls of its store wait for one, in milliseconds; then the longest gives way. To paid calls, and to stores that have fewer connections there, calls that were not charged give way after 5 seconds.',
+        'How long a free call may keep its connection while other free calls of the same store wait for a connection, in milliseconds. After this time, the gateway may end the free call that has run longest. The time is only 5 seconds if a paid call waits. The time is also 5 seconds, for every call that was not charged, if a call of a store with fewer connections to the origin waits.',
     },
-    maxAnswerBytes: {
+    maxResponseBytes: {
       type: 'integer',
       minimum: 1024,
       maximum: 268_435_456,
       default: 5_242_880,
       description:
-        'Largest paid answer that is held in memory until it is charged, in bytes; a larger one is a 502 and costs nothing. Links with settle: before stream without this limit, and keep an answer for a repeated call only up to it.',
+        'Maximum size of a paid response that the gateway buffers until the buyer is charged, in bytes. If the response is larger, the call gets 502 and costs nothing. With `settle: before`, the gateway also streams larger responses, but stores only responses up to this size for repeated calls.',
     },
-    freeAnswerTimeoutMs: {
+    freeResponseTimeoutMs: {
       type: 'integer',
       minimum: 1,
       maximum: 604_800_000,
       default: 3_600_000,
       description:
-        'How long an answer of a free link may stream on, in milliseconds, its reader included; then it is cut. Paid streams go on as long as the seller sends.',
+        'How long a response of a free link may stream, in milliseconds. After this time, the gateway ends the response. A paid stream has no such limit.',
     },
-    maxFreeAnswerBytes: {
+    maxFreeResponseBytes: {
       type: 'integer',
       minimum: 1,
       maximum: 1_099_511_627_776,
       default: 10_737_418_240,
       description:
-        'Largest answer of a free link, in bytes: one that states to be larger is a 502, one that comes to be larger is cut.',
+        'Maximum size of a response of a free link, in bytes. If `Content-Length` is larger, the call gets 502. If a stream becomes larger, the gateway ends the stream.',
     },
     tunnelIdleTimeoutMs: {
       type: 'integer',
@@ -95,7 +114,7 @@ export const options = {
       maximum: 86_400_000,
       default: 300_000,
       description:
-        'How long a WebSocket may carry nothing in either direction, in milliseconds; then it is closed. Pings count.',
+        'How long a WebSocket may have no traffic in either direction, in milliseconds. After this time, the gateway closes the WebSocket. A ping counts as traffic.',
     },
     tunnelTimeoutMs: {
       type: 'integer',
@@ -103,7 +122,7 @@ export const options = {
       maximum: 604_800_000,
       default: 7_200_000,
       description:
-        'How long a WebSocket may be open, in milliseconds; then it is closed, and opening it again is a new call.',
+        'How long a WebSocket may be open, in milliseconds. After this time, the gateway closes the WebSocket. To open another WebSocket, a buyer pays for another call.',
     },
     maxTunnelBytes: {
       type: 'integer',
@@ -111,7 +130,7 @@ export const options = {
       maximum: 1_099_511_627_776,
       default: 1_073_741_824,
       description:
-        'Bytes that a WebSocket may carry, both directions together; with the next one it is closed.',
+        'Maximum number of bytes that a WebSocket may transfer in both directions together. Above this limit, the gateway closes the WebSocket.',
     },
   },
 } as const satisfies OptionsSchema

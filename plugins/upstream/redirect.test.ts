@@ -56,8 +56,8 @@ for (const settle of ['after', 'before'] as const) {
 t.test('a free standard link leads there at once, by any method', async (t) => {
   const link = await addLink('0')
   for (const method of ['GET', 'HEAD', 'POST', 'DELETE']) {
-    const answer = await call(link.url, {}, { method })
-    t.strictSame([answer.status, answer.headers.get('location')], [303, target], method)
+    const response = await call(link.url, {}, { method })
+    t.strictSame([response.status, response.headers.get('location')], [303, target], method)
   }
   const json = await call(link.url, { accept: 'application/json' })
   t.strictSame([json.status, await json.json()], [200, { data: { url: target } }])
@@ -79,9 +79,9 @@ t.test('a script in a browser gets the address, which it could not follow with i
 t.test('below a standard link there is nothing, and nothing is charged for it', async (t) => {
   const before = settler.transfers.length
   const link = await addLink('0.10')
-  const answer = await call(`${link.url}/below`, paying())
+  const response = await call(`${link.url}/below`, paying())
   t.strictSame(
-    [answer.status, ((await answer.json()) as { error: { code: string } }).error.code],
+    [response.status, ((await response.json()) as { error: { code: string } }).error.code],
     [404, 'link_not_found'],
   )
   t.equal(settler.transfers.length, before)

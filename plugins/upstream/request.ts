@@ -1,28 +1,31 @@
 import { type Readable, Transform } from 'node:stream'
 import { TollgateError } from '../../core/errors/error.ts'
-import { isUnknownAddress } from '../../core/http/callerAddress.ts'
+import { isUnknownAddress } from '../../core/http/caller.ts'
+import { alike, beginsAlike, isDroppedFromRequest, nominatedBy } from '../../core/http/headerNames.ts'
 import { LOOP_HEADER } from '../../core/http/loopMark.ts'
 import type { Exchange } from '../../core/plugin/exchange.ts'
-import { alike, beginsAlike, isDroppedFromRequest, nominatedBy } from './dropped.ts'
 import { BuyerLeft } from './failure.ts'
-import type { Pace } from './pace.ts'
+import type { Pace } from './slots.ts'
 
-// What a seller is asked, in the order in which it goes out: address, head, body.
+// Builds the request to a seller, in the order in which it is sent: address, head, body.
 
-/** Bodies up to here are read whole: they come in one piece mostly, and one write is cheaper than a stream. */
+/**
+ * Maximum size of a body that is read whole, in bytes. Such a body usually arrives in one packet, and one write is cheaper than a
+ * stream.
+ */
 const SMALL_BYTES = 65_536
 
-/** Codings of a body, applied one over another. */
+/** Maximum encodings of a body that are applied one after the other. */
 const MAX_CODINGS = 4
 
-/** Where a link's calls go: everything that is the same for each of them. */
+/** The part of a link's destination that is the same for each call. */
 export interface Target {
   readonly origin: string
-  /** Path without a trailing slash, so that a sub-path can follow; empty for the root. */
+  /** Path without a trailing slash, to which a sub-path is appended. Empty for the root. */
   readonly basePath: string
-  /** The link's own path when a call has no sub-path. */
+  /** The link's own path, used if the call has no sub-path. */
   readonly rootPath: string
-  /** Query of the link's own URL, without the `?`; callers' parameters come after it. */
+  /** Query of the link's own URL without the `?`. The caller's parameters follow it. */
   readonly baseQuery: string
 }
 
@@ -36,22 +39,28 @@ export function targetOf(url: string): Target {
   }
 }
 
-/** The path and query of one call: canonical already, so it is joined and never decoded. */
+/**
+ * The path and query of one call. Both have only one spelling, because `parseTarget` refuses all others, so they are joined as
+ * text.
+ */
 export function pathOf(target: Target, subPath: string, query: string): string {
   const path = subPath === '' ? target.rootPath : target.basePath + subPath
   if (target.baseQuery === '') return path + query
   return query.length > 1 ? `${path}?${target.baseQuery}&${query.slice(1)}` : `${path}?${target.baseQuery}`
 }
 
-/** What is added to every request of a link: the link's mark, and the seller's own credential, opened once per link version. */
+/**
+ * Headers that are added to every request of a link: the loop mark, and the seller's own headers, which are decrypted once per link
+ * version.
+ */
 export interface AddedHeaders {
-  /** Flat. */
+  /** Names and values in turn. */
   readonly list: readonly string[]
-  /** The seller's, as a careless reader takes them (`alike`); they replace the caller's. */
+  /** Names of the seller's headers, as `alike` spells them. The seller's headers replace the caller's. */
   readonly names: ReadonlySet<string>
 }
 
-/** Of most links, one for all of them. */
+/** An empty set that most links share, because they add no headers of the seller. */
 const noNames: ReadonlySet<string> = new Set()
 
 /** @param mark see {@link LoopMarks} */
@@ -62,21 +71,21 @@ export function addedHeaders(mark: string, headers: Readonly<Record<string, stri
 }
 
 /**
- * Rebuilds the caller's head for the seller: what is hop-by-hop, nominated by `Connection`, about payment or about the
- * gateway's own origin stays behind.
+ * Rebuilds the caller's head for the seller. It drops headers that are hop-by-hop, listed in `Connection`, about payment, or about
+ * the gateway's own origin.
  *
- * @param isBuffered the answer will be spliced or held, so it must not come compressed
- * @returns flat
+ * @param isBuffered true if the response will be wrapped or held, so that it must not arrive compressed
+ * @returns names and values in turn
  */
 export function requestHead(x: Exchange, added: AddedHeaders, isBuffered: boolean): string[] {
-  const raw = x.door.rawHeaders
+  const raw = x.transport.rawHeaders
   const nominated = nominatedBy(raw)
   const head: string[] = []
   for (let i = 0; i < raw.length; i += 2) {
     const name = raw[i]!
     if (isDroppedFromRequest(name)) continue
     if (name.length === 14 && beginsAlike(name, 'content-length')) {
-      // Under an odd name it would be a second length, to careless readers only.
+      // A header such as `Content_Length` is dropped, because only lenient readers would see it as a second length.
       if (!x.hasBody || name.toLowerCase() !== 'content-length') continue
     }
     if (isBuffered && name.length === 15 && beginsAlike(name, 'accept-encoding')) continue
@@ -84,10 +93,11 @@ export function requestHead(x: Exchange, added: AddedHeaders, isBuffered: boolea
     if (added.names.size !== 0 && added.names.has(alike(name))) continue
     head.push(name, raw[i + 1]!)
   }
-  // RFC 7239, section 6.2.
+  // The value `unknown` is that of RFC 7239, section 6.2.
   head.push('X-Forwarded-For', isUnknownAddress(x.clientIp) ? 'unknown' : x.clientIp)
   if (!added.names.has('x-request-id')) head.push('X-Request-Id', x.requestId)
   if (isBuffered && !added.names.has('accept-encoding')) head.push('Accept-Encoding', 'identity')
+  if (x.signedIn !== null) head.push('X-Signed-In-Wallet', x.signedIn.wallet)
   head.push(...added.list)
   return head
 }
@@ -95,10 +105,10 @@ export function requestHead(x: Exchange, added: AddedHeaders, isBuffered: boolea
 export type RequestBody = Buffer | Transform | null
 
 /**
- * Reads a small body whole, before a connection is taken for the call: a caller may take its time to send it.
+ * Reads a small body before the call takes a connection, because the caller may send the body slowly.
  *
- * @returns null when there is none to read
- * @throws {TollgateError} `bad_request` when less than stated comes
+ * @returns null if there is no such body
+ * @throws {TollgateError} `bad_request` if fewer bytes than stated arrive
  */
 export function readSmallBody(x: Exchange): Promise<unknown> | null {
   if (!x.hasBody || x.body !== null) return null
@@ -106,35 +116,35 @@ export function readSmallBody(x: Exchange): Promise<unknown> | null {
 }
 
 /**
- * The body to send to the seller: what has been read already, or a stream of at most `maxBytes`.
+ * The body to send to the seller, which is the body that was already read, or a stream of at most `maxBytes`.
  *
- * @param pace is told how fast a stream comes
+ * @param pace measures how fast a stream arrives
  */
 export function requestBody(x: Exchange, maxBytes: number, pace: Pace): RequestBody {
-  return x.body !== null || !x.hasBody ? x.body : bounded(x.door.body!, maxBytes, pace)
+  return x.body !== null || !x.hasBody ? x.body : bounded(x.transport.body!, maxBytes, pace)
 }
 
-/** @throws {TollgateError} `payload_too_large` */
+/** @throws {TollgateError} `payload_too_large` if the stated length of the body is larger than `maxBytes` */
 export function assertStatedLength(x: Exchange, maxBytes: number): void {
   const bytes = x.body === null ? Number(x.header('content-length') ?? 0) : x.body.length
   if (bytes > maxBytes) throw tooLarge(maxBytes)
 }
 
-/** Those that are registered (RFC 9110, section 18.6) and what clients of object stores send. */
+/** The registered encodings (RFC 9110, section 18.6) and the encodings that clients of object stores send. */
 const acceptable = 'gzip, deflate, br, zstd, compress, aws-chunked, x-gzip, x-compress, identity'
 const codings = acceptable.split(', ')
 
 /**
- * A body goes on as it came; but in a coding that nobody knows it is a call that can't succeed, or one that the seller
- * reads as something else (RFC 9110, section 8.4).
+ * Refuses a body in an unknown encoding, because the seller may misread the body or fail (RFC 9110, section 8.4). Other bodies are
+ * forwarded as received.
  *
- * @throws {TollgateError} `unsupported_encoding`; the answer's `Accept-Encoding` lists those that are known.
+ * @throws {TollgateError} `unsupported_encoding`. The response's `Accept-Encoding` lists the known encodings
  */
 export function assertKnownCoding(x: Exchange): void {
   const stated = x.header('content-encoding')
   if (stated === undefined || stated === 'gzip') return
   const named = stated.split(',').map((coding) => coding.trim().toLowerCase())
-  // Empty members of a list count for nothing (RFC 9110, section 5.6.1).
+  // Empty members of a list have no meaning (RFC 9110, section 5.6.1).
   const real = named.filter((coding) => coding !== '')
   if (real.length <= MAX_CODINGS && real.every((coding) => codings.includes(coding))) return
   x.addHeader('Accept-Encoding', acceptable)
@@ -145,8 +155,8 @@ export function assertKnownCoding(x: Exchange): void {
 }
 
 /**
- * A copy of the request's stream, not the stream itself: the driver destroys what it was given when the call fails, and
- * with the request its connection, over which the error has yet to be answered.
+ * A stream that passes on the request's stream. The driver destroys its stream if the call fails. If that were the request's own
+ * stream, it would destroy the connection on which the gateway has to send the error.
  */
 function bounded(incoming: Readable, maxBytes: number, pace: Pace): Transform {
   let bytes = 0
@@ -163,11 +173,11 @@ function bounded(incoming: Readable, maxBytes: number, pace: Pace): Transform {
       done()
     },
   })
-  // The driver listens while it sends the body; an end before or after that must not end the process.
+  // The driver listens for errors only while it sends the body. At other times an error without a listener would end the process.
   body.on('error', () => {})
   pace.uploads(body)
   const brokenOff = () => body.destroy(new BuyerLeft('The caller broke off its request.'))
-  // What broke off before anybody listened is not told again.
+  // If the request was aborted before, its stream emits no further event.
   if (incoming.destroyed) brokenOff()
   incoming.once('error', brokenOff)
   incoming.once('close', () => {

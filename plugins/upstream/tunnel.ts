@@ -2,56 +2,54 @@ import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { isPaid } from '../../core/domain/link.ts'
 import { TollgateError } from '../../core/errors/error.ts'
+import { handled, type Reply } from '../../core/http/replies.ts'
 import type { Exchange } from '../../core/plugin/exchange.ts'
-import { handled, type Reply } from '../../core/plugin/reply.ts'
 import type { UpstreamController, UpstreamHandler } from '../../core/ports/egress.ts'
-import { fittedHead } from './answerHead.ts'
-import { isDroppedFromAnswer } from './dropped.ts'
-import { AnswerRefused, AnswerTimeout, BuyerLeft, UpstreamBusy } from './failure.ts'
-import type { Limits } from './limits.ts'
-import { Pace } from './pace.ts'
-import type { Holder, Place } from './places.ts'
+import { BuyerLeft, ResponseRefused, ResponseTimeout, UpstreamBusy } from './failure.ts'
+import { fittedHead, isDroppedFromResponse } from './headers.ts'
+import type { Limits } from './options.ts'
+import { type Holder, Pace, type Slot } from './slots.ts'
 
-/** By name; a list where a name came several times. */
+/** Headers by name. The value is a list if a name occurred more than once. */
 type HeaderRecord = Readonly<Record<string, string | string[] | undefined>>
 
-/** A peer that vanished without a word is noticed after some of these. */
+/** Idle time before keep-alive probes are sent, in ms. If several probes get no response, the connection is closed. */
 const KEEP_ALIVE_MS = 60_000
 
-/** Takes the seller's answer to an upgrade request: 101 gives the connection, anything else is a failure. */
-export class TunnelAnswer implements UpstreamHandler, Holder {
+/** Handles the seller's response to an upgrade request. 101 provides the connection, and any other status is a failure. */
+export class TunnelResponse implements UpstreamHandler, Holder {
   #controller: UpstreamController | null = null
   #ended = false
   #abortedBy: Error | null = null
   readonly pace: Pace
   readonly #x: Exchange
-  readonly #place: Place
+  readonly #slot: Slot
   readonly #done: (error: Error | null) => void
-  /** For all of it: connecting, interim answers, the handshake. */
+  /** Deadline for connecting, interim responses and handshake together. */
   readonly #deadline: NodeJS.Timeout
   readonly #buyerClosed = () => this.#abort(new BuyerLeft())
 
-  constructor(x: Exchange, place: Place, limits: Limits, done: (error: Error | null) => void) {
+  constructor(x: Exchange, slot: Slot, limits: Limits, done: (error: Error | null) => void) {
     this.#x = x
-    this.#place = place
+    this.#slot = slot
     this.pace = new Pace(limits.slowestBytesPerSecond)
     this.#done = done
-    this.#deadline = setTimeout(() => this.#abort(new AnswerTimeout()), limits.headersTimeoutMs)
+    this.#deadline = setTimeout(() => this.#abort(new ResponseTimeout()), limits.headersTimeoutMs)
     x.upgrade!.socket.once('close', this.#buyerClosed)
   }
 
-  /** Nothing is read or sent before the handshake. */
+  /** Always false, because nothing is read or sent before the handshake. */
   isBehind(): boolean {
     return false
   }
 
-  giveWay(): void {
+  preempt(): void {
     this.#abort(new UpstreamBusy('Other calls needed the connection.'))
   }
 
   onRequestStart(controller: UpstreamController): void {
     this.#controller = controller
-    this.#place.connected()
+    this.#slot.connected()
     if (this.#abortedBy !== null) controller.abort(this.#abortedBy)
   }
 
@@ -72,7 +70,7 @@ export class TunnelAnswer implements UpstreamHandler, Holder {
     }
     this.#x.upstreamStatus = status
     this.#x.upstreamOutcome = 'answered'
-    this.#x.answer = {
+    this.#x.response = {
       status,
       headers: head,
       mediaType: '',
@@ -85,14 +83,14 @@ export class TunnelAnswer implements UpstreamHandler, Holder {
   onResponseStart(_controller: UpstreamController, status: number): void {
     if (status < 200) return
     this.#x.upstreamStatus = status
-    this.#abort(new AnswerRefused(`The seller's API refused the upgrade with status ${status}.`))
+    this.#abort(new ResponseRefused(`The seller's API refused the upgrade with status ${status}.`))
   }
 
   onResponseData(): void {}
   onResponseEnd(): void {}
 
   onResponseError(_controller: UpstreamController | null, error: Error): void {
-    this.#place.connected()
+    this.#slot.connected()
     if (this.#end()) this.#done(this.#abortedBy ?? error)
   }
 
@@ -112,16 +110,19 @@ export class TunnelAnswer implements UpstreamHandler, Holder {
   }
 }
 
-/** After one side has ended, what is on its way to the other has this long; WebSockets know no half-open state. */
+/**
+ * How long bytes in flight to one side may take after the other side has ended, in ms. WebSockets have no half-open state, so both
+ * sides then end.
+ */
 const LINGER_MS = 1_000
 
 /**
- * Answers the upgrade and joins the buyer's connection with the seller's. The call ends here: the tunnel holds on to
- * nothing of it, so that a reload does not wait for it.
+ * Responds to the upgrade and joins the buyer's connection with the seller's. The call ends here. The tunnel keeps no reference to
+ * the call, so that a reload does not wait for the tunnel.
  */
 export function splice(x: Exchange, limits: Limits): Reply {
   const { socket: buyer } = x.upgrade!
-  const seller = x.answer!.tunnel!
+  const seller = x.response!.tunnel!
   if (buyer.destroyed || seller.destroyed) {
     seller.destroy()
     throw new TollgateError('upstream_error', 'The call was broken off.')
@@ -155,11 +156,11 @@ function join(buyer: Socket, seller: Socket, limits: Limits): void {
     [seller, buyer],
   ] as const) {
     side.setKeepAlive(true, KEEP_ALIVE_MS)
-    // What goes to a side counts as well as what comes from it; one that takes nothing any more is idle.
+    // A side is idle if it neither sends nor reads, because bytes written to it restart its timer too.
     side.setTimeout(tunnelIdleTimeoutMs, close)
     side.on('error', close).on('data', count).once('end', endSoon)
     side.once('close', () => {
-      // Whatever came in order is still written to the other side, within the time that runs since the end.
+      // Bytes that arrived before the end are still written to the other side, within the time limit.
       if (side.readableEnded && !other.writableFinished && !other.destroyed) other.once('finish', close)
       else close()
     })
@@ -168,13 +169,14 @@ function join(buyer: Socket, seller: Socket, limits: Limits): void {
 }
 
 function headOf(x: Exchange): string {
-  const extra = [...(x.purchase?.headers ?? []), ...(x.settlement?.headers ?? []), ...(x.extraHeaders ?? [])]
+  const paid = [...(x.purchase?.headers ?? []), ...(x.settlement?.headersFor(101) ?? [])]
+  const extra = [...paid, ...(x.extraHeaders ?? [])]
   extra.push('X-Request-Id', x.requestId)
-  const all = ['Connection', 'Upgrade', 'Upgrade', x.header('upgrade')!, ...x.answer!.headers, ...extra]
+  const all = ['Connection', 'Upgrade', 'Upgrade', x.header('upgrade')!, ...x.response!.headers, ...extra]
   let text = 'HTTP/1.1 101 Switching Protocols\r\n'
   for (let i = 0; i < all.length; i += 2) {
     const line = `${all[i]}: ${all[i + 1]}`
-    // Written by hand, so that node's own check of headers does not see it.
+    // The head is written directly to the socket, so Node does not check its headers.
     if (/[\r\n\0]/.test(line)) throw new Error(`Expected a header without line breaks, got one in ${all[i]}.`)
     text += `${line}\r\n`
   }
@@ -183,6 +185,6 @@ function headOf(x: Exchange): string {
 
 function flatten(headers: HeaderRecord): string[] {
   return Object.entries(headers).flatMap(([name, value]) =>
-    value === undefined || isDroppedFromAnswer(name) ? [] : [value].flat().flatMap((one) => [name, one]),
+    value === undefined || isDroppedFromResponse(name) ? [] : [value].flat().flatMap((one) => [name, one]),
   )
 }

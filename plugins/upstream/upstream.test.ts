@@ -2,8 +2,8 @@ import t from 'tap'
 import { startGateway } from '../../test/helpers/gateway.ts'
 import { startSeller } from '../../test/helpers/sellers.ts'
 import { createScriptedSettler, scriptedPayment } from '../../test/helpers/settler.ts'
-import { Origins } from './origins.ts'
 import { pathOf, targetOf } from './request.ts'
+import { Origins } from './slots.ts'
 
 t.test("a call's path is the link's, then what the caller put behind it", (t) => {
   const at = (url: string, subPath: string, query = '') => pathOf(targetOf(url), subPath, query)

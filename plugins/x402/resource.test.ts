@@ -11,13 +11,17 @@ interface Offer {
 }
 const decoded = (header: string | null) => JSON.parse(Buffer.from(header!, 'base64').toString())
 
-/** The offer of a 402; header and body say the same, but that the body of a refused payment has its error in the envelope. */
+/** The offer of a 402. Header and body say the same, except that the body of a refused payment has its error in the envelope. */
 async function offerOf(url: string, init?: RequestInit): Promise<Offer & { bytes: number }> {
-  const answer = await fetch(url, init)
-  t.equal(answer.status, 402, url.slice(0, 99))
-  const header = answer.headers.get('payment-required')
+  const response = await fetch(url, init)
+  t.equal(response.status, 402, url.slice(0, 99))
+  const header = response.headers.get('payment-required')
   const offer = decoded(header)
-  const { success: _, error, ...body } = (await answer.json()) as Offer & { success?: false; error: unknown }
+  const {
+    success: _,
+    error,
+    ...body
+  } = (await response.json()) as Offer & { success?: false; error: unknown }
   t.strictSame({ ...body, error: Object(error).reason ?? error }, offer)
   return { ...offer, bytes: header!.length }
 }
@@ -125,7 +129,7 @@ t.test(
         success: false,
         errorReason: 'invalid_resource',
       })
-      t.match(await refused.text(), /Expected a payment for http:\/\/gateway\.test; .*evil\.example/)
+      t.match(await refused.text(), /Expected a payment for http:\/\/gateway\.test, .*evil\.example/)
     }
     t.equal(settler.calls.settle, 0)
     const ours = [

@@ -3,7 +3,7 @@ import type { BrowserSession } from '../../core/domain/browserSession.ts'
 import type { BrowserSessions } from '../../core/ports/store/browserSessions.ts'
 import { startMs } from './samples.ts'
 
-const hourMs = 60 * 60_000
+const HOUR_MS = 60 * 60_000
 
 const sample = (id: string, more: Partial<BrowserSession> = {}): BrowserSession => ({
   id,
@@ -13,7 +13,7 @@ const sample = (id: string, more: Partial<BrowserSession> = {}): BrowserSession 
   userAgent: 'Mozilla/5.0',
   createdAtMs: startMs,
   lastSeenAtMs: startMs,
-  endsAtMs: startMs + 12 * hourMs,
+  endsAtMs: startMs + 12 * HOUR_MS,
   ...more,
 })
 
@@ -31,8 +31,8 @@ export function browserSessionsContract(
     await browserSessions.add(operators, startMs, 9)
     t.strictSame(await browserSessions.byHash('hash-of-a', startMs), sample('a'))
     t.strictSame(await browserSessions.byHash('hash-of-op', startMs), operators)
-    t.ok(await browserSessions.byHash('hash-of-a', startMs + 12 * hourMs - 1))
-    t.equal(await browserSessions.byHash('hash-of-a', startMs + 12 * hourMs), undefined)
+    t.ok(await browserSessions.byHash('hash-of-a', startMs + 12 * HOUR_MS - 1))
+    t.equal(await browserSessions.byHash('hash-of-a', startMs + 12 * HOUR_MS), undefined)
     t.equal(await browserSessions.byHash('hash-of-b', startMs), undefined)
   })
 
@@ -58,7 +58,7 @@ export function browserSessionsContract(
       t.ok(await browserSessions.byHash('hash-of-a', startMs))
       t.equal(await browserSessions.end('s1', 'a'), true)
       t.equal(await browserSessions.end('s1', 'a'), false)
-      await browserSessions.touch('a', startMs + 1, startMs + 13 * hourMs)
+      await browserSessions.touch('a', startMs + 1, startMs + 13 * HOUR_MS)
       t.equal(await browserSessions.byHash('hash-of-a', startMs), undefined)
     },
   )
@@ -66,10 +66,10 @@ export function browserSessionsContract(
   t.test('who is seen stays longer', async (t) => {
     const { browserSessions } = await make(t)
     await browserSessions.add(sample('a'), startMs, 9)
-    await browserSessions.touch('a', startMs + hourMs, startMs + 13 * hourMs)
-    t.match(await browserSessions.byHash('hash-of-a', startMs + 12 * hourMs), {
-      lastSeenAtMs: startMs + hourMs,
-      endsAtMs: startMs + 13 * hourMs,
+    await browserSessions.touch('a', startMs + HOUR_MS, startMs + 13 * HOUR_MS)
+    t.match(await browserSessions.byHash('hash-of-a', startMs + 12 * HOUR_MS), {
+      lastSeenAtMs: startMs + HOUR_MS,
+      endsAtMs: startMs + 13 * HOUR_MS,
     })
   })
 
@@ -79,7 +79,7 @@ export function browserSessionsContract(
     await browserSessions.add(sample('op', { storeId: null, wallet: null }), startMs, 1)
     for (const [i, id] of ['a', 'b', 'c'].entries())
       await browserSessions.add(sample(id, { lastSeenAtMs: startMs + i }), startMs, 3)
-    await browserSessions.touch('a', startMs + 9, startMs + 12 * hourMs)
+    await browserSessions.touch('a', startMs + 9, startMs + 12 * HOUR_MS)
     await browserSessions.add(sample('d', { lastSeenAtMs: startMs + 10 }), startMs, 3)
     t.strictSame(ids(await browserSessions.ofHolder('s1', startMs)), ['d', 'a', 'c'])
     t.equal(await browserSessions.byHash('hash-of-b', startMs), undefined)

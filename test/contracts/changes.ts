@@ -5,37 +5,37 @@ const change: Change = { kind: 'link', username: 'ann', slug: 'weather' }
 
 /** What every implementation of the port Changes keeps. */
 export function changesContract(t: Test, make: (t: Test) => Promise<Changes>): void {
-  t.test('every listener hears of a change, until it ends its subscription', async (t) => {
+  t.test('every listener is notified of a change until it unsubscribes', async (t) => {
     const changes = await make(t)
-    const heard: string[] = []
-    const listener = (name: string) => (change: Change) => heard.push(`${name} ${change.username}`)
+    const received: string[] = []
+    const listener = (name: string) => (change: Change) => received.push(`${name} ${change.username}`)
     const end = changes.subscribe(listener('a'))
     changes.subscribe(listener('b'))
     changes.publish(change)
-    t.strictSame(heard, ['a ann', 'b ann'])
+    t.strictSame(received, ['a ann', 'b ann'])
     end()
     end()
     changes.publish({ kind: 'store', username: 'ben' })
-    t.strictSame(heard, ['a ann', 'b ann', 'b ben'])
+    t.strictSame(received, ['a ann', 'b ann', 'b ben'])
   })
 
-  t.test('a listener that fails keeps the news from nobody', async (t) => {
+  t.test('a listener that fails does not keep the change from the others', async (t) => {
     const changes = await make(t)
-    const heard: Change[] = []
+    const received: Change[] = []
     changes.subscribe(() => {
       throw new Error('out of order')
     })
-    changes.subscribe((change) => heard.push(change))
+    changes.subscribe((change) => received.push(change))
     t.throws(() => changes.publish(change), AggregateError)
-    t.strictSame(heard, [change])
+    t.strictSame(received, [change])
   })
 
-  t.test('after close nobody is told', async (t) => {
+  t.test('after close no listener is notified', async (t) => {
     const changes = await make(t)
-    const heard: Change[] = []
-    changes.subscribe((change) => heard.push(change))
+    const received: Change[] = []
+    changes.subscribe((change) => received.push(change))
     await changes.close()
     changes.publish(change)
-    t.strictSame(heard, [])
+    t.strictSame(received, [])
   })
 }

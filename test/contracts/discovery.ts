@@ -6,11 +6,11 @@ import type { Links } from '../../core/ports/store/links.ts'
 import type { Reviews } from '../../core/ports/store/reviews.ts'
 import type { Stores } from '../../core/ports/store/stores.ts'
 import { sampleReview } from './reviews.ts'
-import { type BooksUnderTest, sampleKey, sampleLink, sampleStore, sell, startMs } from './samples.ts'
+import { type LedgerUnderTest, sampleKey, sampleLink, sampleStore, sell, startMs } from './samples.ts'
 
-const dayMs = 24 * 60 * 60 * 1000
+const DAY_MS = 24 * 60 * 60 * 1000
 
-export interface DiscoveryUnderTest extends BooksUnderTest {
+export interface DiscoveryUnderTest extends LedgerUnderTest {
   readonly discovery: Discovery
   readonly reviews: Reviews
   readonly links: Links
@@ -79,14 +79,24 @@ export function discoveryContract(t: Test, make: (t: Test) => Promise<DiscoveryU
       total: 1,
       links: [
         {
-          ...{ id: 'l1', title: 'One', description: 'The first', slug: 'l1', price: '0.10', linkType: 'api' },
+          id: 'l1',
+          title: 'One',
+          description: 'The first',
+          slug: 'l1',
+          price: '0.10',
+          linkType: 'api',
+          priceMax: null,
+          access: null,
           ...{
             methods: ['GET', 'POST'],
             tags: ['x', 'y'],
             createdAtMs: 7,
             avatarUrl: 'https://pay.example/a.png',
           },
-          ...{ username: 'ann', displayName: 'Ann of Oslo', buyers: 1, reviews: { total: 1, positive: 1 } },
+          username: 'ann',
+          displayName: 'Ann of Oslo',
+          buyers: 1,
+          reviews: { total: 1, positive: 1 },
         },
       ],
     })
@@ -203,19 +213,24 @@ export function discoveryContract(t: Test, make: (t: Test) => Promise<DiscoveryU
     for (let i = 0; i < 9; i++) await buy('few', '0x1')
     for (let i = 0; i < 9; i++)
       await buy('own', i % 2 === 0 ? '0xABC' : '0x2222222222222222222222222222222222222222')
-    for (let i = 0; i < 9; i++) await buy('old', `0x${i}`, startMs - 31 * dayMs)
+    for (let i = 0; i < 9; i++) await buy('old', `0x${i}`, startMs - 31 * DAY_MS)
     await recount()
     t.strictSame(await ids({ sort: 'popular' }), ['many', 'few', 'none', 'own', 'old'])
     for (let i = 0; i < 5; i++) await reviews.add(sampleReview(`bad${i}`, 'many', { isPositive: false }))
     for (let i = 0; i < 9; i++) await reviews.add(sampleReview(`good${i}`, 'few'))
     for (const atMs of [1, 2, 3])
       await links.addHealthEvent({
-        ...{ linkId: 'many', atMs: startMs - atMs, kind: 'probe', ok: atMs === 1, status: 500, latencyMs: 1 },
+        linkId: 'many',
+        atMs: startMs - atMs,
+        kind: 'probe',
+        ok: atMs === 1,
+        status: 500,
+        latencyMs: 1,
         detail: '',
       })
     await recount()
     t.strictSame((await ids({ sort: 'popular' })).slice(0, 2), ['few', 'many'])
-    await recount(startMs + 32 * dayMs)
+    await recount(startMs + 32 * DAY_MS)
     t.strictSame(await ids({ sort: 'popular' }), ['none', 'own', 'old', 'many', 'few'], 'a month later')
   })
 
@@ -224,10 +239,10 @@ export function discoveryContract(t: Test, make: (t: Test) => Promise<DiscoveryU
     for (const id of ['now', 'then']) await add(id)
     // ln 2 = 0.69; eight days ago ln 4 is worth 0.63 and ln 7 is worth 0.88.
     await buy('now', '0x1')
-    for (const buyer of ['0x1', '0x2', '0x3']) await buy('then', buyer, startMs - 8 * dayMs)
+    for (const buyer of ['0x1', '0x2', '0x3']) await buy('then', buyer, startMs - 8 * DAY_MS)
     await recount()
     t.strictSame(await ids({ sort: 'popular' }), ['now', 'then'])
-    for (const buyer of ['0x4', '0x5', '0x6']) await buy('then', buyer, startMs - 8 * dayMs)
+    for (const buyer of ['0x4', '0x5', '0x6']) await buy('then', buyer, startMs - 8 * DAY_MS)
     await recount()
     t.strictSame(await ids({ sort: 'popular' }), ['then', 'now'])
   })

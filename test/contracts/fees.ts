@@ -3,9 +3,9 @@ import type { Test } from 'tap'
 import { entriesOfRefund, feesAccountOf } from '../../core/domain/ledger.ts'
 import type { Purchase } from '../../core/domain/purchase.ts'
 import type { Fees } from '../../core/ports/store/fees.ts'
-import { type BooksUnderTest, change, type Sale, sell, type TestClock } from './samples.ts'
+import { change, type LedgerUnderTest, type Sale, sell, type TestClock } from './samples.ts'
 
-type Under = BooksUnderTest & { readonly fees: Fees; readonly clock: TestClock }
+type Under = LedgerUnderTest & { readonly fees: Fees; readonly clock: TestClock }
 
 const october = Date.UTC(2026, 9, 31, 23, 59, 59, 999)
 const november = Date.UTC(2026, 10, 1)
@@ -13,7 +13,7 @@ const mixedCase = '0x036CbD53842c5426634e7929541eC2318f3dCF7e'
 
 /** What every implementation of the port Fees keeps. */
 export function feesContract(t: Test, make: (t: Test) => Promise<Under>): void {
-  t.test('who asks after a sale gets it, whoever is asking still', async (t) => {
+  t.test('a query after a sale includes it, even while an earlier query is in progress', async (t) => {
     const under = await make(t)
     for (const [i, name] of ['k1', 'k2', 'k3'].entries()) {
       const early = under.fees.months('store-1')
@@ -134,11 +134,11 @@ export function feesContract(t: Test, make: (t: Test) => Promise<Under>): void {
   })
 }
 
-const buy = (under: BooksUnderTest, name: string, more: Partial<Purchase> = {}): Promise<Sale> =>
+const buy = (under: LedgerUnderTest, name: string, more: Partial<Purchase> = {}): Promise<Sale> =>
   sell(under, name, `0x${Buffer.from(name).toString('hex')}`, more)
 
-const payBack = ({ books }: BooksUnderTest, { claim, row, purchase }: Sale, transaction = '0xb') =>
-  books.apply(
+const payBack = ({ ledger }: LedgerUnderTest, { claim, row, purchase }: Sale, transaction = '0xb') =>
+  ledger.apply(
     change(claim, row, 'settled', 'refunded', {
       purchaseStatus: 'refunded',
       entries: entriesOfRefund(purchase),
@@ -146,8 +146,8 @@ const payBack = ({ books }: BooksUnderTest, { claim, row, purchase }: Sale, tran
     }),
   )
 
-const leave = ({ books }: BooksUnderTest, { claim, row, purchase }: Sale) =>
-  books.apply(
+const leave = ({ ledger }: LedgerUnderTest, { claim, row, purchase }: Sale) =>
+  ledger.apply(
     change(claim, row, 'settled', 'reorged', {
       purchaseStatus: 'reorged',
       entries: entriesOfRefund(purchase),

@@ -22,8 +22,8 @@ export async function gasBookContract(t: Test, book: GasBook, reopen: () => Prom
     t.same(await one.read(solana, 0), [{ storeId: 'a', day: 5, spent: 3n }])
   }
   const added = [book, other, book, other].map((one) => one.add(solana, { storeId: 'c', day: 5, spent: 10n }))
-  const sums = await Promise.all(added)
-  t.same(sums.toSorted(), [10n, 20n, 30n, 40n], 'nothing of what several add at once is lost')
+  const rollups = await Promise.all(added)
+  t.same(rollups.toSorted(), [10n, 20n, 30n, 40n], 'nothing of what several add at once is lost')
   await book.add(base, { storeId: 'a', day: 90, spent: 4n })
   t.same(
     (await book.read(base, 0)).filter(({ storeId }) => storeId === 'a'),

@@ -1,8 +1,8 @@
 import type { Test } from 'tap'
 import { suspensionAfter } from '../../core/domain/suspension.ts'
-import { DAY_MS, type Figures, HOUR_MS } from '../../core/ports/store/figures.ts'
 import type { Check, CheckQueue, HealthChecks } from '../../core/ports/store/healthChecks.ts'
 import type { Links } from '../../core/ports/store/links.ts'
+import { DAY_MS, HOUR_MS, type Stats } from '../../core/ports/store/stats.ts'
 import type { Stores } from '../../core/ports/store/stores.ts'
 import { sampleKey, sampleLink, sampleStore, startMs, type TestClock } from './samples.ts'
 
@@ -10,11 +10,11 @@ interface Under {
   readonly healthChecks: HealthChecks
   readonly links: Links
   readonly stores: Stores
-  readonly figures: Figures
+  readonly stats: Stats
   readonly clock: TestClock
 }
 
-const minuteMs = 60_000
+const MINUTE_MS = 60_000
 
 /** What every store promises of turns and sums of health checks. */
 export async function healthChecksContract(t: Test, make: (t: Test) => Promise<Under>): Promise<void> {
@@ -29,12 +29,12 @@ export async function healthChecksContract(t: Test, make: (t: Test) => Promise<U
           url: `https://${id}.test/x`,
         }),
       )
-    const due = async (nowMs = startMs + minuteMs, queue: CheckQueue = 'rest', limit = 10) =>
-      (await under.healthChecks.due({ queue, nowMs, latestMs: nowMs + 2 * minuteMs, limit })).map(
+    const due = async (nowMs = startMs + MINUTE_MS, queue: CheckQueue = 'rest', limit = 10) =>
+      (await under.healthChecks.due({ queue, nowMs, latestMs: nowMs + 2 * MINUTE_MS, limit })).map(
         ({ linkId }) => linkId,
       )
     const called = (linkId: string, calls = 1) =>
-      under.figures.addTraffic([
+      under.stats.addTraffic([
         {
           ...{ linkId, hour: Math.floor(startMs / HOUR_MS), calls, failedCalls: 0 },
           ...{ views: 1, challenges: 1 },
@@ -45,17 +45,17 @@ export async function healthChecksContract(t: Test, make: (t: Test) => Promise<U
 
   const check = (linkId: string, atMs: number, more: Partial<Check> = {}): Check => ({
     ...{ linkId, atMs, ok: true, status: 200, latencyMs: 10, detail: 'ok' },
-    next: { atMs: atMs + minuteMs, isFailing: more.ok === false, calledSinceMs: atMs - HOUR_MS },
+    next: { atMs: atMs + MINUTE_MS, isFailing: more.ok === false, calledSinceMs: atMs - HOUR_MS },
     ...more,
   })
 
-  t.test('every link that can be called has its turn, whoever waits longest first', async (t) => {
+  t.test('every callable link has its turn, the longest waiting first', async (t) => {
     const { due, links, healthChecks } = await start(t, ['c', 'a', 'b'])
     await links.create(sampleLink('product', 's1', { linkType: 'standard' }))
     t.strictSame(await due(startMs - 1), [])
     t.strictSame(await due(startMs + 1), ['c', 'a'])
     t.strictSame(await due(), ['c', 'a', 'b'])
-    t.strictSame(await due(startMs + minuteMs, 'rest', 2), ['c', 'a'])
+    t.strictSame(await due(startMs + MINUTE_MS, 'rest', 2), ['c', 'a'])
     const [first] = await healthChecks.due({
       ...{ queue: 'rest', nowMs: startMs, latestMs: startMs + DAY_MS, limit: 1 },
     })
@@ -65,9 +65,9 @@ export async function healthChecksContract(t: Test, make: (t: Test) => Promise<U
     })
     await healthChecks.note([check('c', startMs + 2)])
     t.strictSame(await due(), ['a', 'b'])
-    t.strictSame(await due(startMs + 2 + minuteMs), ['a', 'b', 'c'])
-    await healthChecks.putOff(['a', 'product', 'nobody'], startMs + 2 * minuteMs)
-    t.strictSame(await due(startMs + 2 * minuteMs), ['b', 'c', 'a'])
+    t.strictSame(await due(startMs + 2 + MINUTE_MS), ['a', 'b', 'c'])
+    await healthChecks.putOff(['a', 'product', 'missing'], startMs + 2 * MINUTE_MS)
+    t.strictSame(await due(startMs + 2 * MINUTE_MS), ['b', 'c', 'a'])
   })
 
   t.test(
@@ -100,7 +100,7 @@ export async function healthChecksContract(t: Test, make: (t: Test) => Promise<U
     clock.nowMs = startMs + 5
     await called('b')
     await called('c', -1)
-    t.strictSame(await due(startMs + minuteMs, 'called'), ['b'], 'nobody called the others')
+    t.strictSame(await due(startMs + MINUTE_MS, 'called'), ['b'], 'the others were not called')
     t.strictSame(await due(), ['a', 'c'])
     const later = startMs + 10
     await healthChecks.note([
@@ -108,7 +108,7 @@ export async function healthChecksContract(t: Test, make: (t: Test) => Promise<U
       check('b', later, { ok: false }),
       check('c', later),
     ])
-    const nextMs = later + minuteMs
+    const nextMs = later + MINUTE_MS
     t.strictSame(await due(nextMs, 'failing'), ['a'])
     t.strictSame(await due(nextMs, 'called'), ['b'])
     t.strictSame(await due(nextMs), ['c'])
@@ -129,16 +129,16 @@ export async function healthChecksContract(t: Test, make: (t: Test) => Promise<U
       t.strictSame(await due(startMs, 'called'), ['a'], 'it lies too far ahead')
       t.strictSame(await due(startMs), ['b'])
       await healthChecks.note([check('a', startMs)])
-      t.strictSame(await due(startMs + minuteMs, 'called'), [], 'what was not called yet')
-      t.strictSame(await due(startMs + minuteMs), ['a', 'b'])
-      clock.nowMs = startMs + minuteMs
+      t.strictSame(await due(startMs + MINUTE_MS, 'called'), [], 'what was not called yet')
+      t.strictSame(await due(startMs + MINUTE_MS), ['a', 'b'])
+      clock.nowMs = startMs + MINUTE_MS
       await called('a')
-      t.strictSame(await due(startMs + minuteMs, 'called'), ['a'])
+      t.strictSame(await due(startMs + MINUTE_MS, 'called'), ['a'])
     },
   )
 
   t.test('checks add up by hour and day', async (t) => {
-    const { healthChecks, figures } = await start(t)
+    const { healthChecks, stats } = await start(t)
     const hour = Math.floor(startMs / HOUR_MS)
     const atMs = hour * HOUR_MS
     await healthChecks.note([
@@ -154,7 +154,7 @@ export async function healthChecksContract(t: Test, make: (t: Test) => Promise<U
     ])
     t.equal((await healthChecks.hours('a', atMs + HOUR_MS)).length, 1)
     t.strictSame(await healthChecks.hours('nobody', 0), [])
-    const { days } = await figures.healthDays('a', 0)
+    const { days } = await stats.healthDays('a', 0)
     const all = days.reduce(
       (sum, day) => ({ probes: sum.probes + day.probes, failed: sum.failed + day.failedProbes }),
       {

@@ -1,13 +1,13 @@
 import fc from 'fast-check'
 import type { Test } from 'tap'
-import { takenOver } from '../../core/ports/store/books.ts'
 import type { Lease } from '../../core/ports/store/leases.ts'
-import { type BooksUnderTest, change, claimed, sampleClaim } from './samples.ts'
+import { takenOver } from '../../core/ports/store/ledger.ts'
+import { change, claimed, type LedgerUnderTest, sampleClaim } from './samples.ts'
 
-const minuteMs = 60_000
+const MINUTE_MS = 60_000
 
 /** What every implementation of the port Leases keeps, and Books of rows that have one. */
-export function leasesContract(t: Test, make: (t: Test) => Promise<BooksUnderTest>): void {
+export function leasesContract(t: Test, make: (t: Test) => Promise<LedgerUnderTest>): void {
   t.test('a name has one holder, until it is released or over', async (t) => {
     const { leases, storeClock } = await make(t)
     const taken = await Promise.all(Array.from({ length: 10 }, () => leases.take('recovery', 10_000)))
@@ -22,33 +22,40 @@ export function leasesContract(t: Test, make: (t: Test) => Promise<BooksUnderTes
     t.ok(second.id > first.id)
     t.equal(await leases.renew(first, 10_000), false, 'lost')
     await leases.release(first)
-    t.equal(await leases.take('recovery', 10_000), undefined, 'whoever lost it releases nothing')
+    t.equal(
+      await leases.take('recovery', 10_000),
+      undefined,
+      'a process that lost the lease releases nothing',
+    )
     await leases.release(second)
     const third = (await leases.take('recovery', 10_000))!
     t.ok(third.id > second.id, 'no number is given out twice')
     t.equal(await leases.renew(second, 10_000), false)
   })
 
-  t.test('who has a name is told as whoever tries to take it finds out', async (t) => {
-    const { leases, storeClock } = await make(t)
-    t.equal(await leases.holderOf('recovery'), undefined)
-    const lease = (await leases.take('recovery', 10_000))!
-    storeClock.nowMs += 4_000
-    t.match(await leases.holderOf('recovery'), { id: lease.id, endsInMs: 6_000 })
-    t.equal(await leases.holderOf('other'), undefined)
-    await leases.renew(lease, 10_000)
-    t.match(await leases.holderOf('recovery'), { endsInMs: 10_000 })
-    storeClock.nowMs += 10_000
-    t.equal(await leases.holderOf('recovery'), undefined, 'it is over')
-    t.ok(await leases.renew(lease, 10_000))
-    await leases.release(lease)
-    t.equal(await leases.holderOf('recovery'), undefined)
-    await leases.take('recovery', 10_000)
-    storeClock.nowMs = 5_000
-    t.equal(await leases.holderOf('recovery'), undefined, 'of before the machine started again')
-  })
+  t.test(
+    'the holder of a name is the same for a reader and for a process that tries to take it',
+    async (t) => {
+      const { leases, storeClock } = await make(t)
+      t.equal(await leases.holderOf('recovery'), undefined)
+      const lease = (await leases.take('recovery', 10_000))!
+      storeClock.nowMs += 4_000
+      t.match(await leases.holderOf('recovery'), { id: lease.id, endsInMs: 6_000 })
+      t.equal(await leases.holderOf('other'), undefined)
+      await leases.renew(lease, 10_000)
+      t.match(await leases.holderOf('recovery'), { endsInMs: 10_000 })
+      storeClock.nowMs += 10_000
+      t.equal(await leases.holderOf('recovery'), undefined, 'it is over')
+      t.ok(await leases.renew(lease, 10_000))
+      await leases.release(lease)
+      t.equal(await leases.holderOf('recovery'), undefined)
+      await leases.take('recovery', 10_000)
+      storeClock.nowMs = 5_000
+      t.equal(await leases.holderOf('recovery'), undefined, 'of before the machine started again')
+    },
+  )
 
-  t.test('the names that somebody has are found by how they begin', async (t) => {
+  t.test('held names are found by their prefix', async (t) => {
     const { leases, storeClock } = await make(t)
     const sorted = async (prefix: string) => (await leases.heldNames(prefix)).sort()
     t.strictSame(await sorted('process:'), [])
@@ -64,7 +71,7 @@ export function leasesContract(t: Test, make: (t: Test) => Promise<BooksUnderTes
     t.strictSame(await sorted(''), [])
   })
 
-  t.test('a lease that is renewed is kept, also after its time while nobody took it', async (t) => {
+  t.test('a lease that is renewed is kept, also after its time if no other process took it', async (t) => {
     const { leases, storeClock } = await make(t)
     const lease = (await leases.take('recovery', 10_000))!
     for (let i = 0; i < 5; i++) {
@@ -76,17 +83,17 @@ export function leasesContract(t: Test, make: (t: Test) => Promise<BooksUnderTes
     t.equal(await leases.take('recovery', 10_000), undefined)
   })
 
-  t.test("no step of anybody's clock takes a lease from its holder", async (t) => {
+  t.test('no clock change of any process takes a lease from its holder', async (t) => {
     const { leases, clock } = await make(t)
     const lease = (await leases.take('recovery', 10_000))!
-    for (const stepMs of [10 * minuteMs, -20 * minuteMs]) {
+    for (const stepMs of [10 * MINUTE_MS, -20 * MINUTE_MS]) {
       clock.nowMs += stepMs
       t.equal(await leases.take('recovery', 10_000), undefined, `${stepMs} ms`)
       t.equal(await leases.renew(lease, 10_000), true)
     }
   })
 
-  t.test('whoever has read the clock before a holder renewed takes nothing from him', async (t) => {
+  t.test('a process that read the clock before the holder renewed does not take the lease', async (t) => {
     const under = await make(t)
     const { leases, storeClock } = under
     const lease = (await leases.take('process:a', 10_000))!
@@ -100,7 +107,7 @@ export function leasesContract(t: Test, make: (t: Test) => Promise<BooksUnderTes
       t.match(await leases.holderOf('process:a'), { id: lease.id }, `${beforeMs} ms before`)
       t.equal(await leases.take('process:a', 10_000), undefined)
       t.ok((await leases.heldNames('process:')).includes('process:a'))
-      t.equal(await under.books.adopt(other, ['claimed'], 10), 0, 'nor what he works on')
+      t.equal(await under.ledger.adopt(other, ['claimed'], 10), 0, 'nor what he works on')
     }
     t.equal(await leases.renew(lease, 10_000), true)
   })
@@ -113,7 +120,7 @@ export function leasesContract(t: Test, make: (t: Test) => Promise<BooksUnderTes
     await claimed(under, sampleClaim('k1', { lease: process.id }))
     storeClock.nowMs = 5_000
     const mine = { id: process.id + 100, name: 'process:b' }
-    t.equal(await under.books.adopt(mine, ['claimed'], 10), 1)
+    t.equal(await under.ledger.adopt(mine, ['claimed'], 10), 1)
     const next = (await leases.take('recovery', 10_000))!
     t.ok(next.id > lease.id)
   })
@@ -162,7 +169,7 @@ export function leasesContract(t: Test, make: (t: Test) => Promise<BooksUnderTes
 
   t.test('rows of a lease that is over are adopted, by one, and are due at once', async (t) => {
     const under = await make(t)
-    const { books, leases, storeClock } = under
+    const { ledger, leases, storeClock } = under
     const dead = (await leases.take('process:a', 10_000))!
     const [x, y] = [(await leases.take('process:b', 60_000))!, (await leases.take('process:c', 60_000))!]
     const rows = new Map<number, string>()
@@ -171,36 +178,36 @@ export function leasesContract(t: Test, make: (t: Test) => Promise<BooksUnderTes
     }
     const alive = sampleClaim('k4', { lease: x.id })
     await claimed(under, alive)
-    t.equal(await books.adopt(x, ['claimed'], 10), 0, 'it lives')
+    t.equal(await ledger.adopt(x, ['claimed'], 10), 0, 'it lives')
     storeClock.nowMs += 10_000
-    t.equal(await books.adopt(x, ['settling', 'settled'], 10), 0, 'of the states that are asked for')
-    t.equal(await books.adopt(x, ['claimed'], 2), 2, 'as many as are asked for')
-    const adopted = await Promise.all([x, y].map((lease) => books.adopt(lease, ['claimed', 'pending'], 10)))
+    t.equal(await ledger.adopt(x, ['settling', 'settled'], 10), 0, 'of the states that are asked for')
+    t.equal(await ledger.adopt(x, ['claimed'], 2), 2, 'as many as are asked for')
+    const adopted = await Promise.all([x, y].map((lease) => ledger.adopt(lease, ['claimed', 'pending'], 10)))
     t.equal(adopted[0]! + adopted[1]!, 1)
-    const due = await books.due({ states: ['claimed'], limit: 10 })
+    const due = await ledger.due({ states: ['claimed'], limit: 10 })
     t.strictSame(new Set(due.map(({ row }) => row)), new Set(rows.keys()))
     for (const record of due) {
       t.not(record.lease, dead.id)
       t.equal(record.dueReason, takenOver)
       const claim = sampleClaim(rows.get(record.row)!)
       const to = (lease: number) =>
-        books.apply(change(claim, record.row, 'claimed', 'settling', { lease, dueInMs: 0 }))
-      t.equal(await to(dead.id), false, 'whoever lost it can not write')
+        ledger.apply(change(claim, record.row, 'claimed', 'settling', { lease, dueInMs: 0 }))
+      t.equal(await to(dead.id), false, 'a process that lost the lease cannot write')
       t.equal(await to(record.lease!), true)
-      t.equal((await books.find(claim.key))?.dueReason, null)
+      t.equal((await ledger.find(claim.key))?.dueReason, null)
     }
-    t.match(await books.find(alive.key), { lease: x.id })
-    t.equal(await books.adopt(x, ['settling'], 10), 0)
+    t.match(await ledger.find(alive.key), { lease: x.id })
+    t.equal(await ledger.adopt(x, ['settling'], 10), 0)
   })
 
-  t.test('rows of a released lease, and of one that nobody has heard of, are adopted', async (t) => {
+  t.test('rows of a released lease, and of an unknown one, are adopted', async (t) => {
     const under = await make(t)
     const gone = (await under.leases.take('process:a', 10_000))!
     const mine = (await under.leases.take('process:b', 10_000))!
     await claimed(under, sampleClaim('k1', { lease: gone.id }))
     await claimed(under, sampleClaim('k2', { lease: 0 }))
     await under.leases.release(gone)
-    t.equal(await under.books.adopt(mine, ['claimed'], 10), 2)
+    t.equal(await under.ledger.adopt(mine, ['claimed'], 10), 2)
   })
 
   t.test('a process never adopts its own rows, though it was frozen for longer than its lease', async (t) => {
@@ -208,15 +215,15 @@ export function leasesContract(t: Test, make: (t: Test) => Promise<BooksUnderTes
     const mine = (await under.leases.take('process:a', 10_000))!
     await claimed(under, sampleClaim('k1', { lease: mine.id }))
     under.storeClock.nowMs += 60_000
-    t.equal(await under.books.adopt(mine, ['claimed'], 10), 0)
+    t.equal(await under.ledger.adopt(mine, ['claimed'], 10), 0)
     t.equal(await under.leases.renew(mine, 10_000), true)
     const other = (await under.leases.take('process:b', 10_000))!
-    t.equal(await under.books.adopt(other, ['claimed'], 10), 0, 'it lives again')
+    t.equal(await under.ledger.adopt(other, ['claimed'], 10), 0, 'it lives again')
   })
 
-  t.test('a row that nobody works on is never adopted', async (t) => {
+  t.test('a row without work is never adopted', async (t) => {
     const under = await make(t)
-    const { books } = under
+    const { ledger } = under
     const mine = (await under.leases.take('process:b', 10_000))!
     for (const [name, to, more] of [
       ['k1', 'settled', { takenBy: null }],
@@ -226,9 +233,9 @@ export function leasesContract(t: Test, make: (t: Test) => Promise<BooksUnderTes
     ] as const) {
       const claim = sampleClaim(name, { lease: 5 })
       const row = await claimed(under, claim)
-      t.ok(await books.apply(change(claim, row, 'claimed', to, more)))
-      t.equal((await books.find(claim.key))?.lease, null, `${to} has no lease`)
+      t.ok(await ledger.apply(change(claim, row, 'claimed', to, more)))
+      t.equal((await ledger.find(claim.key))?.lease, null, `${to} has no lease`)
     }
-    t.equal(await books.adopt(mine, ['claimed', 'settling', 'pending', 'settled'], 10), 0)
+    t.equal(await ledger.adopt(mine, ['claimed', 'settling', 'pending', 'settled'], 10), 0)
   })
 }

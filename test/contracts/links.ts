@@ -4,7 +4,7 @@ import type { Links } from '../../core/ports/store/links.ts'
 import type { Stores } from '../../core/ports/store/stores.ts'
 import { sampleKey, sampleLink, sampleStore, startMs } from './samples.ts'
 
-const dayMs = 24 * 60 * 60 * 1000
+const DAY_MS = 24 * 60 * 60 * 1000
 
 export interface LinksUnderTest {
   readonly links: Links
@@ -34,6 +34,22 @@ export function linksContract(t: Test, make: (t: Test) => Promise<LinksUnderTest
     )
     t.strictSame(await links.find('l3'), bare)
     t.match(bare, { inputSchema: null, outputExample: null })
+  })
+
+  t.test('the prices by request come back as they were stored, and can be removed again', async (t) => {
+    const { links } = await twoStores(t)
+    const pricing = {
+      rules: [{ when: { path: ['/a', '/b/*'], body: { '/größe': 'L' } }, price: '0.05' }],
+      otherwise: null,
+    }
+    const made = await links.create(sampleLink('l1', 's1', { price: '0.05', priceMax: '0.05', pricing }))
+    t.strictSame((await links.find('l1'))?.pricing, pricing)
+    t.match(await links.served('ann', made.slug), { price: '0.05', priceMax: '0.05', pricing })
+    t.match((await links.listedOf('s1', { limit: 10 })).links, [{ price: '0.05', priceMax: '0.05' }])
+    t.match(await links.update('l1', { title: 'x' }, startMs), { pricing, priceMax: '0.05' })
+    const fixed = { price: '1', priceMax: null, pricing: null }
+    t.match(await links.update('l1', fixed, startMs), fixed)
+    t.match(await links.find('l1'), fixed)
   })
 
   t.test('two active links of a store never share a slug, however they come to it', async (t) => {
@@ -95,7 +111,7 @@ export function linksContract(t: Test, make: (t: Test) => Promise<LinksUnderTest
     t.equal(await links.update('nobody', patch, startMs), undefined)
   })
 
-  t.test('a deactivated link is kept, and serves nobody', async (t) => {
+  t.test('a deactivated link is kept, and cannot be called', async (t) => {
     const { links } = await twoStores(t)
     await links.create(sampleLink('l1', 's1'))
     t.equal(await links.deactivate('l1', startMs + 5), true)
@@ -140,21 +156,24 @@ export function linksContract(t: Test, make: (t: Test) => Promise<LinksUnderTest
     const { links, stores } = await twoStores(t)
     await links.create(sampleLink('l1', 's1', { slug: 'a' }))
     await links.update('l1', { slug: 'b' }, startMs)
-    t.strictSame(await links.redirectOf('ann', 'a', startMs + 30 * dayMs - 1), { username: 'ann', slug: 'b' })
-    t.equal(await links.redirectOf('ann', 'a', startMs + 30 * dayMs), undefined)
+    t.strictSame(await links.redirectOf('ann', 'a', startMs + 30 * DAY_MS - 1), {
+      username: 'ann',
+      slug: 'b',
+    })
+    t.equal(await links.redirectOf('ann', 'a', startMs + 30 * DAY_MS), undefined)
     t.equal(await links.redirectOf('ann', 'b', startMs), undefined, 'the present address needs none')
     t.equal(await links.redirectOf('ben', 'a', startMs), undefined)
-    await stores.update('s1', { username: 'anna' }, startMs + dayMs)
-    t.strictSame(await links.redirectOf('ann', 'b', startMs + 2 * dayMs), { username: 'anna', slug: 'b' })
-    t.strictSame(await links.redirectOf('ann', 'a', startMs + 2 * dayMs), { username: 'anna', slug: 'b' })
-    t.equal(await links.redirectOf('ann', 'b', startMs + 31 * dayMs), undefined)
-    await links.update('l1', { slug: 'c' }, startMs + 2 * dayMs)
-    t.strictSame(await links.redirectOf('anna', 'a', startMs + 2 * dayMs), { username: 'anna', slug: 'c' })
-    await links.update('l1', { slug: 'a' }, startMs + 3 * dayMs)
-    t.equal(await links.redirectOf('anna', 'a', startMs + 3 * dayMs), undefined)
-    t.strictSame(await links.redirectOf('anna', 'c', startMs + 3 * dayMs), { username: 'anna', slug: 'a' })
-    await links.deactivate('l1', startMs + 4 * dayMs)
-    t.equal(await links.redirectOf('anna', 'c', startMs + 4 * dayMs), undefined, 'nothing to lead to')
+    await stores.update('s1', { username: 'anna' }, startMs + DAY_MS)
+    t.strictSame(await links.redirectOf('ann', 'b', startMs + 2 * DAY_MS), { username: 'anna', slug: 'b' })
+    t.strictSame(await links.redirectOf('ann', 'a', startMs + 2 * DAY_MS), { username: 'anna', slug: 'b' })
+    t.equal(await links.redirectOf('ann', 'b', startMs + 31 * DAY_MS), undefined)
+    await links.update('l1', { slug: 'c' }, startMs + 2 * DAY_MS)
+    t.strictSame(await links.redirectOf('anna', 'a', startMs + 2 * DAY_MS), { username: 'anna', slug: 'c' })
+    await links.update('l1', { slug: 'a' }, startMs + 3 * DAY_MS)
+    t.equal(await links.redirectOf('anna', 'a', startMs + 3 * DAY_MS), undefined)
+    t.strictSame(await links.redirectOf('anna', 'c', startMs + 3 * DAY_MS), { username: 'anna', slug: 'a' })
+    await links.deactivate('l1', startMs + 4 * DAY_MS)
+    t.equal(await links.redirectOf('anna', 'c', startMs + 4 * DAY_MS), undefined, 'nothing to lead to')
   })
 
   t.test('a new link with a former slug takes the address over', async (t) => {
@@ -214,8 +233,14 @@ export function linksContract(t: Test, make: (t: Test) => Promise<LinksUnderTest
     await shown('l5', {})
     await links.deactivate('l5', startMs)
     await links.create(sampleLink('l6', 's2', { isPublic: true }))
-    const view = ({ id, title, description, slug, price, linkType }: Link) => ({
-      ...{ id, title, description, slug, price, linkType },
+    const view = ({ id, title, description, slug, price, priceMax, linkType }: Link) => ({
+      id,
+      title,
+      description,
+      slug,
+      price,
+      priceMax,
+      linkType,
     })
     t.strictSame(await links.listedOf('s1', { limit: 2 }), {
       links: [view(product), view(old)],
@@ -244,7 +269,7 @@ export function linksContract(t: Test, make: (t: Test) => Promise<LinksUnderTest
   })
 
   t.test(
-    "a store's links come newest first, page by page: each once, whatever comes and goes meanwhile",
+    "a store's links come newest first, page by page: each once, even if links are created and deleted meanwhile",
     async (t) => {
       const { links } = await twoStores(t)
       // Some of the same time, as an import makes them.
@@ -294,11 +319,7 @@ export function linksContract(t: Test, make: (t: Test) => Promise<LinksUnderTest
         .join('')
     t.equal(await found({ state: 'public' }), 'ab')
     t.equal(await found({ state: 'unlisted' }), 'd')
-    t.equal(
-      await found({ state: 'stealth' }),
-      'c',
-      'whoever can not be bought is suspended, and nothing else',
-    )
+    t.equal(await found({ state: 'stealth' }), 'c', 'only links that cannot be bought are suspended')
     t.equal(await found({ state: 'suspended' }), 'e')
     t.equal(await found({ isPaid: false }), 'bc')
     t.equal(await found({ isPaid: true, state: 'public' }), 'a')
@@ -383,8 +404,8 @@ export function linksContract(t: Test, make: (t: Test) => Promise<LinksUnderTest
       at(startMs + 2),
       silent,
     ])
-    await links.addHealthEvent(at(startMs + 40 * dayMs))
-    t.strictSame(await links.healthEvents('l1', 10), [at(startMs + 40 * dayMs)])
+    await links.addHealthEvent(at(startMs + 40 * DAY_MS))
+    t.strictSame(await links.healthEvents('l1', 10), [at(startMs + 40 * DAY_MS)])
     t.equal((await links.healthEvents('l2', 10)).length, 1)
   })
 }

@@ -3,10 +3,10 @@ import type { Test } from 'tap'
 import { entriesOfRefund } from '../../core/domain/ledger.ts'
 import type { Purchase, PurchaseStatus } from '../../core/domain/purchase.ts'
 import { checkedLedger } from '../helpers/checkedLedger.ts'
-import { type BooksUnderTest, change, type Sale, sell, startMs } from './samples.ts'
+import { change, type LedgerUnderTest, type Sale, sell, startMs } from './samples.ts'
 
 /** What every implementation of the port Purchases keeps. */
-export function purchasesContract(t: Test, make: (t: Test) => Promise<BooksUnderTest>): void {
+export function purchasesContract(t: Test, make: (t: Test) => Promise<LedgerUnderTest>): void {
   t.test('pages together give every purchase once, newest first, while new ones come in', async (t) => {
     const under = await make(t)
     // Three share a moment: the order among them must hold across pages too.
@@ -79,7 +79,7 @@ export function purchasesContract(t: Test, make: (t: Test) => Promise<BooksUnder
     t.strictSame(await sold(solana), [])
   })
 
-  t.test('the ledger check counts what is there, whatever was sold and taken back', async (t) => {
+  t.test('the ledger check counts the present rows, regardless of sales and refunds before', async (t) => {
     const ends = ['settled', 'delivered', 'refund_due', 'refunded', 'reorged'] as const
     const amount = fc.bigInt({ min: 1n, max: 2n ** 200n })
     const sales = fc.array(fc.record({ end: fc.constantFrom(...ends), amount, fee: amount }), {
@@ -116,18 +116,18 @@ export function purchasesContract(t: Test, make: (t: Test) => Promise<BooksUnder
   })
 }
 
-const buy = (under: BooksUnderTest, name: string, more: Partial<Purchase> = {}): Promise<Sale> =>
+const buy = (under: LedgerUnderTest, name: string, more: Partial<Purchase> = {}): Promise<Sale> =>
   sell(under, name, `0x${Buffer.from(name).toString('hex')}`, more)
 
 /** Moves a sale on, as it is booked. */
 async function move(
-  { books }: BooksUnderTest,
+  { ledger }: LedgerUnderTest,
   { claim, row, purchase }: Sale,
   to: Exclude<PurchaseStatus, 'settled'>,
   back = '0xb',
 ): Promise<void> {
   const { network } = purchase
-  await books.apply(
+  await ledger.apply(
     change(claim, row, 'settled', to, {
       purchaseStatus: to,
       ...((to === 'refunded' || to === 'reorged') && { entries: entriesOfRefund(purchase) }),

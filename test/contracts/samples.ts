@@ -3,8 +3,8 @@ import { entriesOfSale, type LedgerEntry } from '../../core/domain/ledger.ts'
 import type { PaymentIdentity, PaymentRecord, PaymentState } from '../../core/domain/payment.ts'
 import type { Purchase } from '../../core/domain/purchase.ts'
 import type { ApiKey, Store } from '../../core/domain/store.ts'
-import type { Books, ClaimRequest, PaymentChange } from '../../core/ports/store/books.ts'
 import type { Leases } from '../../core/ports/store/leases.ts'
+import type { ClaimRequest, Ledger, PaymentChange } from '../../core/ports/store/ledger.ts'
 import type { NewLink } from '../../core/ports/store/links.ts'
 import type { Purchases } from '../../core/ports/store/purchases.ts'
 
@@ -25,8 +25,8 @@ export const testClock = (): TestClock => ({
 })
 
 /** A store of its own, empty. */
-export interface BooksUnderTest {
-  readonly books: Books
+export interface LedgerUnderTest {
+  readonly ledger: Ledger
   readonly leases: Leases
   readonly purchases: Purchases
   readonly clock: TestClock
@@ -44,7 +44,7 @@ export const sampleAttempt = {
   sequence: '7',
 }
 
-export const sampleAnswer = {
+export const sampleResponse = {
   status: 200,
   headers: ['content-type', 'application/json'],
   body: Buffer.from('{"data":1}'),
@@ -87,13 +87,12 @@ export const samplePayment = (
   purchaseId: 'purchase-1',
   payload: '',
   attempt: null,
-  hasAnswer: false,
+  hasResponse: false,
   transaction: null,
   event: null,
   block: null,
   chargedAtomic: null,
   errorReason: null,
-  isLandedLate: false,
   tries: 0,
   dueReason: null,
   claimedAtMs: Date.now(),
@@ -116,6 +115,7 @@ export const samplePurchase = (
   asset: claim.asset,
   symbol: 'USDC',
   decimals: 6,
+  authorizedAtomic: claim.amountAtomic,
   amountAtomic: claim.amountAtomic,
   feeAtomic: 5_000n,
   priceUsd: '0.1',
@@ -155,9 +155,9 @@ export const saleOf = (
   durability: 'flushed',
 })
 
-/** Claims a payment. @throws when somebody has it. */
-export async function claimed({ books }: { readonly books: Books }, claim: ClaimRequest): Promise<number> {
-  const result = await books.claim(claim)
+/** Claims a payment. @throws if it is already claimed */
+export async function claimed({ ledger }: { readonly ledger: Ledger }, claim: ClaimRequest): Promise<number> {
+  const result = await ledger.claim(claim)
   if (!result.won) throw new Error(`Expected to win the claim of ${claim.key}.`)
   return result.row
 }
@@ -170,7 +170,7 @@ export interface Sale {
 
 /** Takes a payment all the way to its purchase. */
 export async function sell(
-  under: { readonly books: Books },
+  under: { readonly ledger: Ledger },
   name: string,
   txHash: string,
   { event, ...more }: Partial<Purchase> & { event?: string } = {},
@@ -179,8 +179,8 @@ export async function sell(
   const purchase = samplePurchase(claim, txHash, more)
   const row = await claimed(under, claim)
   const attempt = { settler: 'evm', bytes: '0x1', transaction: txHash, sequence: null }
-  await under.books.apply(change(claim, row, 'claimed', 'settling', { attempt, durability: 'flushed' }))
-  const isSettled = await under.books.apply(
+  await under.ledger.apply(change(claim, row, 'claimed', 'settling', { attempt, durability: 'flushed' }))
+  const isSettled = await under.ledger.apply(
     change(claim, row, 'settling', 'settled', saleOf(purchase, event)),
   )
   if (!isSettled) throw new Error(`Expected ${name} to be settled.`)
@@ -235,6 +235,8 @@ export const sampleLink = (id: string, storeId: string, more: Partial<NewLink> =
   description: 'The weather of a city',
   slug: id,
   price: '0.10',
+  priceMax: null,
+  pricing: null,
   isPublic: true,
   isActive: true,
   linkType: 'api',
@@ -247,6 +249,7 @@ export const sampleLink = (id: string, storeId: string, more: Partial<NewLink> =
   tags: ['weather', 'météo'],
   iconUrl: null,
   responseMode: 'wrap',
+  access: null,
   settle: 'after',
   upstreamHeadersSealed: null,
   origin: null,

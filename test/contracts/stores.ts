@@ -1,15 +1,15 @@
 import type { Test } from 'tap'
-import type { Books } from '../../core/ports/store/books.ts'
+import type { Ledger } from '../../core/ports/store/ledger.ts'
 import type { ApiKeys, SignInNonces, Stores } from '../../core/ports/store/stores.ts'
 import { bring } from '../helpers/rows.ts'
 import { sampleKey, sampleStore, sell, startMs, type TestClock } from './samples.ts'
 
-const dayMs = 24 * 60 * 60 * 1000
+const DAY_MS = 24 * 60 * 60 * 1000
 
 export interface StoresUnderTest {
   readonly stores: Stores
   readonly keys: ApiKeys
-  readonly books: Books
+  readonly ledger: Ledger
 }
 
 /** What every implementation of the port Stores keeps. */
@@ -135,7 +135,7 @@ export function storesContract(t: Test, make: (t: Test) => Promise<StoresUnderTe
     t.strictSame(await stores.walletsOf('s2'), [])
   })
 
-  t.test('a former username leads to its store for 30 days, and nobody else may take it', async (t) => {
+  t.test('a former username leads to its store for 30 days, and no other store may take it', async (t) => {
     const { stores } = await make(t)
     await stores.create(sampleStore('s1', { username: 'ann' }), null, sampleKey('k1', 's1'))
     await stores.create(sampleStore('s2', { username: 'ben' }), null, sampleKey('k2', 's2'))
@@ -144,21 +144,21 @@ export function storesContract(t: Test, make: (t: Test) => Promise<StoresUnderTe
 
     t.match(await stores.update('s1', { username: 'anna' }, startMs), { username: 'anna' })
     t.equal(await stores.byUsername('ann'), undefined)
-    t.equal(await stores.redirectOf('ann', startMs + 30 * dayMs - 1), 'anna')
-    t.equal(await stores.redirectOf('ann', startMs + 30 * dayMs), undefined)
-    await t.rejects(stores.update('s2', { username: 'ann' }, startMs + dayMs), { code: 'USERNAME_TAKEN' })
-    const newcomer = sampleStore('s3', { username: 'ann', updatedAtMs: startMs + dayMs })
+    t.equal(await stores.redirectOf('ann', startMs + 30 * DAY_MS - 1), 'anna')
+    t.equal(await stores.redirectOf('ann', startMs + 30 * DAY_MS), undefined)
+    await t.rejects(stores.update('s2', { username: 'ann' }, startMs + DAY_MS), { code: 'USERNAME_TAKEN' })
+    const newcomer = sampleStore('s3', { username: 'ann', updatedAtMs: startMs + DAY_MS })
     await t.rejects(stores.create(newcomer, null, sampleKey('k3', 's3')), { code: 'USERNAME_TAKEN' })
 
     t.match(
-      await stores.update('s1', { username: 'ann' }, startMs + 2 * dayMs),
+      await stores.update('s1', { username: 'ann' }, startMs + 2 * DAY_MS),
       { username: 'ann' },
       'its own',
     )
-    t.equal(await stores.redirectOf('ann', startMs + 2 * dayMs), undefined)
-    t.equal(await stores.redirectOf('anna', startMs + 2 * dayMs), 'ann')
-    t.match(await stores.update('s2', { username: 'anna' }, startMs + 32 * dayMs), { username: 'anna' })
-    t.equal(await stores.redirectOf('anna', startMs + 32 * dayMs), undefined)
+    t.equal(await stores.redirectOf('ann', startMs + 2 * DAY_MS), undefined)
+    t.equal(await stores.redirectOf('anna', startMs + 2 * DAY_MS), 'ann')
+    t.match(await stores.update('s2', { username: 'anna' }, startMs + 32 * DAY_MS), { username: 'anna' })
+    t.equal(await stores.redirectOf('anna', startMs + 32 * DAY_MS), undefined)
   })
 }
 
@@ -183,12 +183,12 @@ export function renamesContract(t: Test, make: (t: Test) => Promise<StoresUnderT
   t.test(
     'a store that has sold keeps each former name for 30 days, however often it is renamed',
     async (t) => {
-      const { stores, books } = await make(t)
+      const { stores, ledger } = await make(t)
       await stores.create(sampleStore('s1', { username: 'name_0' }), null, sampleKey('k1', 's1'))
       await stores.create(sampleStore('s2', { username: 'other' }), null, sampleKey('k2', 's2'))
-      await sell({ books }, 'first', '0xfirst', { storeId: 's1' })
-      for (let i = 1; i <= 5; i++) await stores.update('s1', { username: `name_${i}` }, startMs + i * dayMs)
-      const now = startMs + 30 * dayMs
+      await sell({ ledger }, 'first', '0xfirst', { storeId: 's1' })
+      for (let i = 1; i <= 5; i++) await stores.update('s1', { username: `name_${i}` }, startMs + i * DAY_MS)
+      const now = startMs + 30 * DAY_MS
       for (let i = 0; i < 5; i++) {
         t.equal(await stores.redirectOf(`name_${i}`, now), 'name_5')
         await t.rejects(stores.update('s2', { username: `name_${i}` }, now), { code: 'USERNAME_TAKEN' })
@@ -198,8 +198,10 @@ export function renamesContract(t: Test, make: (t: Test) => Promise<StoresUnderT
       await stores.update('s1', { username: 'name_2' }, now)
       t.equal(await stores.redirectOf('name_2', now), undefined, 'its own name again leads nowhere else')
       t.equal(await stores.redirectOf('name_5', now), 'name_2')
-      t.match(await stores.update('s2', { username: 'name_0' }, startMs + 31 * dayMs), { username: 'name_0' })
-      await t.rejects(stores.update('s2', { username: 'name_1' }, startMs + 31 * dayMs), {
+      t.match(await stores.update('s2', { username: 'name_0' }, startMs + 31 * DAY_MS), {
+        username: 'name_0',
+      })
+      await t.rejects(stores.update('s2', { username: 'name_1' }, startMs + 31 * DAY_MS), {
         code: 'USERNAME_TAKEN',
       })
     },
@@ -207,10 +209,10 @@ export function renamesContract(t: Test, make: (t: Test) => Promise<StoresUnderT
 
   for (const state of ['claimed', 'settling', 'pending'] as const)
     t.test(`a store keeps the names that it had while a first payment is ${state}`, async (t) => {
-      const { stores, books } = await make(t)
+      const { stores, ledger } = await make(t)
       await stores.create(sampleStore('s1', { username: 'name_0' }), null, sampleKey('k1', 's1'))
       t.equal(await stores.hasSold('s1'), false)
-      await bring(books, { state, storeId: 's1', linkId: 'l1' })
+      await bring(ledger, { state, storeId: 's1', linkId: 'l1' })
       t.equal(await stores.hasSold('s1'), true)
       t.equal(await stores.hasSold('s2'), false)
       for (let i = 1; i <= 2; i++) await stores.update('s1', { username: `name_${i}` }, startMs + i)
@@ -233,12 +235,12 @@ export function renamesContract(t: Test, make: (t: Test) => Promise<StoresUnderT
     await t.rejects(rename('five', 2_000), {
       code: 'RATE_LIMIT_EXCEEDED',
       retryAfterSeconds: 24 * 60 * 60 - 1,
-      message: new RegExp(new Date(startMs + 1_000 + dayMs).toISOString()),
+      message: new RegExp(new Date(startMs + 1_000 + DAY_MS).toISOString()),
     })
     const after = await stores.update('s1', { bio: 'x' }, startMs + 2_000, { maxRenamesADay: 2 })
     t.equal(after?.bio, 'x')
     t.ok(made.includes(after!.username), 'whichever of the two came last')
-    t.match(await rename('five', 1_000 + dayMs), { username: 'five' })
+    t.match(await rename('five', 1_000 + DAY_MS), { username: 'five' })
     t.match(
       await stores.update('s2', { username: 'six' }, startMs + 2_000, { maxRenamesADay: 2 }),
       { username: 'six' },

@@ -23,7 +23,7 @@ t.test(
       chain.rpc.clear()
       t.equal((await present(`${paid}?n=${chain.name}`, payment)).status, 200)
     }
-    // A network is asked once a second at most, whoever asks whether the service is ready.
+    // A network is queried at most once a second, regardless of the number of readiness requests.
     await eventually(async () => (await fetch(readyz)).status === 200 || undefined, 5_000)
   },
 )

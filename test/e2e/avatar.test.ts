@@ -1,5 +1,5 @@
 import t from 'tap'
-import { pictures } from '../../admin-api/testing/pictures.ts'
+import { images } from '../helpers/admin-api/images.ts'
 import { startProduct } from './helpers/product.ts'
 
 // The largest picture there may be, through the listener that everybody calls.
@@ -7,8 +7,8 @@ const { url, store } = await startProduct(t)
 
 async function upload(bytes: number): Promise<Response> {
   const form = new FormData()
-  const padding = Buffer.alloc(bytes - pictures.gif.length)
-  form.set('file', new File([new Uint8Array(pictures.gif), new Uint8Array(padding)], 'me.gif'))
+  const padding = Buffer.alloc(bytes - images.gif.length)
+  form.set('file', new File([new Uint8Array(images.gif), new Uint8Array(padding)], 'me.gif'))
   return fetch(`${url}/api/v1/avatar`, {
     method: 'POST',
     headers: { authorization: `Bearer ${store.apiKey}` },
@@ -24,7 +24,7 @@ t.test('a megabyte comes through the gateway and is shown from there', async (t)
   const shown = await fetch(data.avatarUrl)
   t.equal(shown.headers.get('content-type'), 'image/gif')
   t.equal(shown.headers.get('x-content-type-options'), 'nosniff')
-  t.strictSame(Buffer.from(await shown.arrayBuffer()), pictures.gif, 'and nothing of what stood behind it')
+  t.strictSame(Buffer.from(await shown.arrayBuffer()), images.gif, 'and nothing of what stood behind it')
 })
 
 t.test('more is refused in words, also by a connection that has sent all of it', async (t) => {

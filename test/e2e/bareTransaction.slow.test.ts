@@ -1,13 +1,13 @@
 import { Keypair } from '@solana/web3.js'
 import t from 'tap'
-import { tokenProgramAddress } from '../../core/solana/programs.ts'
+import { tokenProgramAddress } from '../../core/solana/addresses.ts'
 import {
   type SignedSolana,
   signAgain,
   signSolana,
   submitSolana,
   transferInstruction,
-} from '../../localnet/sendToken.fixture.ts'
+} from '../helpers/localnet/sendToken.ts'
 import { newBuyer, present } from './helpers/buyers.ts'
 import { startChains } from './helpers/chains.ts'
 import { eventually } from './helpers/eventually.ts'
@@ -141,15 +141,15 @@ t.test('forty presentations at once, by two signatures, are one purchase and one
   const before = await sold()
   const signed = await sign()
   const other = signAgain(signed, wallet)
-  const answers = await Promise.all(
+  const responses = await Promise.all(
     Array.from({ length: 40 }, (_, i) => presentBare(url, (i % 2 === 0 ? signed : other).base64)),
   )
-  const bought = answers.filter(({ status }) => status === 200)
+  const bought = responses.filter(({ status }) => status === 200)
   t.ok(bought.length > 0)
   t.same([...new Set(bought.map(({ body }) => body._svc?.purchaseId))].length, 1)
   t.ok(
-    answers.every(({ status }) => [200, 409, 503].includes(status)),
-    answers.map(({ status }) => status).join(),
+    responses.every(({ status }) => [200, 409, 503].includes(status)),
+    responses.map(({ status }) => status).join(),
   )
   t.equal((await sold()) - before, price)
   t.equal(callsOf(url), 1)
@@ -212,6 +212,6 @@ t.test('a link that is not paid on Solana says so', async (t) => {
   await eventually(async () => ((await (await fetch(url)).text()).includes('solana:') ? undefined : true))
   t.match(await presentBare(url, payment), {
     status: 402,
-    body: { ...ofVersion1, error: 'invalid_network', message: /not paid on Solana/ },
+    body: { ...ofVersion1, error: 'invalid_network', message: /cannot be paid on Solana/ },
   })
 })

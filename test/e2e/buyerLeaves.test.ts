@@ -55,11 +55,11 @@ for (const chain of chains.both) {
       await chain.rpc.whenCalled(chain.methods.broadcast)
       t.equal(await leave(), 'left')
       lift()
-      const answer = await eventually(async () => {
+      const response = await eventually(async () => {
         const again = await present(target, payment)
         return again.status === 503 ? undefined : again
       })
-      t.match(answer, { status: 200, body: { data: { target: String } } })
+      t.match(response, { status: 200, body: { data: { target: String } } })
       t.equal((await chain.transfersTo(payTo(chain))).length - before, 1)
       t.equal(api.calls.filter((one) => target.endsWith(one)).length, 1, 'the seller worked once')
     },

@@ -3,9 +3,9 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { Page } from 'playwright-core'
 import t from 'tap'
-import { startBrowser } from '../../vault/testing/browser.ts'
 import { buildWeb } from '../../web/build.ts'
 import { freePort } from '../helpers/freePort.ts'
+import { startBrowser } from '../helpers/vault/browser.ts'
 import { buyersTab, fundedWallet, newSession, payOn, readSession } from './helpers/checkout.ts'
 import { eventually } from './helpers/eventually.ts'
 import { startProduct } from './helpers/product.ts'
@@ -48,11 +48,11 @@ async function payments() {
         t.equal((await chain.balance(product.payTo(chain))) - before, price, 'charged once, exactly')
         t.equal(await chain.balance(wallet.address), 50_000_000n - price)
         t.equal(
-          wallet.mood.asked.filter((method) => /^(eth_sign|sign)/.test(method)).length,
+          wallet.mood.requests.filter((method) => /^(eth_sign|sign)/.test(method)).length,
           1,
           'one signature',
         )
-        t.notOk(wallet.mood.asked.includes('eth_sendTransaction'))
+        t.notOk(wallet.mood.requests.includes('eth_sendTransaction'))
         await page.waitForURL(`${product.url}/healthz?thanks`)
         await page.clock.install()
         await page.goBack()
@@ -80,13 +80,13 @@ async function payments() {
     await page.reload()
     await page.getByLabel('Bad').check()
     await page.getByLabel(/^What should other buyers know/).fill('Too bitter.')
-    await page.getByRole('button', { name: 'Post the review' }).click()
+    await page.getByRole('button', { name: 'Post review' }).click()
     await page.getByText('Thank you').waitFor()
     const reviews = await fetch(`${product.url}/api/reviews?username=alice&slug=green-tea`)
     t.match(await reviews.json(), { reviews: [{ positive: false, comment: 'Too bitter.' }] })
     await page.reload()
     await heading(page, 'Paid').waitFor()
-    t.equal(await page.getByRole('button', { name: 'Post the review' }).count(), 0)
+    t.equal(await page.getByRole('button', { name: 'Post review' }).count(), 0)
     t.strictSame(problems, [])
   })
 
@@ -126,10 +126,10 @@ async function payments() {
         await payOn(popup, chain)
         await heading(popup, 'Paid').waitFor()
         await page.getByText('Thank you! Order').waitFor()
-        const [told, ...more] = (await page.evaluate('told')) as Record<string, string>[]
+        const [notified, ...more] = (await page.evaluate('told')) as Record<string, string>[]
         t.strictSame(more, [], 'once')
-        const read = await readSession(product, told!['sessionId']!)
-        t.strictSame(told, {
+        const read = await readSession(product, notified!['sessionId']!)
+        t.strictSame(notified, {
           sessionId: read.id,
           purchaseId: read.purchaseId,
           txHash: read.txHash,
@@ -173,12 +173,12 @@ async function payments() {
       const pay = page.getByRole('button', { name: /^Pay .* with Sleeper$/ })
       await pay.click()
       await heading(page, 'Connect Sleeper').waitFor()
-      await page.getByRole('button', { name: 'Choose another way to pay' }).click()
+      await page.getByRole('button', { name: 'Choose another wallet' }).click()
       await pay.click()
       await heading(page, 'Connect Sleeper').waitFor()
       // The first question, which was left, is answered; then the second, by a no.
       await page.evaluate('answer([])')
-      await page.getByText('Your wallet asks which account').waitFor()
+      await page.getByText('Choose in your wallet which account').waitFor()
       t.ok(await heading(page, 'Connect Sleeper').isVisible())
       await page.evaluate('answer([])')
       await heading(page, 'You declined in your wallet').waitFor()
@@ -214,7 +214,7 @@ async function payments() {
       const stops = async (title: string) => {
         await payOn(page, chain)
         await heading(page, title).waitFor()
-        // It has the focus: nobody has to look for it.
+        // It has the focus, so the buyer does not have to search for it.
         await page.locator('.checkout-screen h2:focus').waitFor()
         await page.getByRole('button', { name: /^(Try again|Choose again)$/ }).click()
       }

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { privateKeyToAccount } from 'viem/accounts'
-import { type Answer, answerStatus, answerWell } from './helpers/api.ts'
+import { type Answer, answerWell, responseStatus } from './helpers/api.ts'
 import { newBuyer, present, read } from './helpers/buyers.ts'
 import { startProduct } from './helpers/product.ts'
 
@@ -109,14 +109,14 @@ for (const chain of chains.both) {
       await t.rejects(given)
       const repeats = [fetch(target, { headers }), fetch(target, { headers })]
       mayAnswer.resolve()
-      const answers = await Promise.all(repeats.map(async (one) => read(await one)))
+      const responses = await Promise.all(repeats.map(async (one) => read(await one)))
       api.answerWith(answerWell)
       t.strictSame(
-        answers.map(({ status }) => status),
+        responses.map(({ status }) => status),
         [200, 200],
-        answers[0]!.text,
+        responses[0]!.text,
       )
-      t.equal(answers[0]!.text, answers[1]!.text)
+      t.equal(responses[0]!.text, responses[1]!.text)
       t.equal((await chain.transfersTo(payTo(chain))).length - before, 1)
     },
   )
@@ -154,7 +154,7 @@ t.test(
     const used = await buyer.sign(`${url}?n=used`)
     t.equal((await present(`${url}?n=used`, used)).status, 200)
     const owed = await buyer.sign(`${first}?n=owed`)
-    api.answerWith(answerStatus(500))
+    api.answerWith(responseStatus(500))
     const failures: readonly (readonly [number, string, string, RequestInit])[] = [
       [502, 'upstream_error', `${first}?n=owed`, { headers: { 'payment-signature': owed } }],
       [409, 'payment_already_used', `${first}?n=owed`, { headers: { 'payment-signature': owed } }],

@@ -28,7 +28,7 @@ t.test(
     t.equal(statSync(config).mode & 0o777, 0o600)
     const again = await tollgate('init', '--config', config)
     t.equal(again.code, 2)
-    t.match(again.stderr, /is there already/)
+    t.match(again.stderr, /already exists/)
     t.match(
       (await tollgate('init', '--config', join(dir, 'x.yaml'), '--preset', 'nonsense')).stderr,
       /Expected a preset/,
@@ -66,7 +66,7 @@ t.test('check shows the program of each kind of link, and leaves nothing behind'
   writeFileSync(config, 'publicUrl: http://127.0.0.1:8080\n')
   const { code, lines, stderr } = await tollgate('check', '--config', config)
   t.equal(code, 0, stderr)
-  const programs = lines.map((l) => l.program.map((s: { plugin: string }) => s.plugin))
+  const programs = lines.map((l) => l.pipeline.map((s: { plugin: string }) => s.plugin))
   t.strictSame(
     programs[0],
     ['rate-limit', 'upstream', 'health', 'upstream', 'upstream'],
@@ -91,7 +91,7 @@ t.test('check names the file, the line and the near miss of a wrong option', asy
   t.match(stderr, /Did you mean windowMs\?/)
 })
 
-t.test('check refuses plugins in an order that can not work, by their names', async (t) => {
+t.test('check refuses plugins in an order that cannot work, by their names', async (t) => {
   const wrong = join(dir, 'order.yaml')
   const plugins = ['purchase-record', 'upstream', 'x402'].map((use) => `  - use: ${use}`).join('\n')
   writeFileSync(wrong, `publicUrl: http://127.0.0.1:8080\nplugins:\n${plugins}\n`)
@@ -128,7 +128,7 @@ t.test('a database that is not there is not backed up', async (t) => {
   t.notOk(existsSync(join(dir, 'no.db')), 'and none is made')
 })
 
-t.test('a username or wallet that can not be is refused before anything is opened', async (t) => {
+t.test('a username or wallet that cannot be is refused before anything is opened', async (t) => {
   for (const args of [['UPPER'], ['api'], ['fine', '--base', '0x12'], ['fine', '--solana', wallet]]) {
     const { code, stderr } = await tollgate('store', 'create', ...args, '--config', config)
     t.equal(code, 2, args.join(' '))

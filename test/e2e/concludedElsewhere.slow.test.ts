@@ -31,8 +31,8 @@ for (const chain of chains.both) {
     facilitator.be('well')
     const answerTo = (n: string, payment: typeof open) =>
       eventually(async () => {
-        const answer = await present(`${atSecond}?n=${n}`, payment)
-        return answer.status === 503 ? undefined : answer
+        const response = await present(`${atSecond}?n=${n}`, payment)
+        return response.status === 503 ? undefined : response
       })
     t.match(await answerTo('open', open), { status: 200 })
     t.match(await answerTo('next', next), { status: 200 })

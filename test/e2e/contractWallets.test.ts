@@ -10,7 +10,7 @@ import {
   serializeErc6492Signature,
 } from 'viem'
 import { generatePrivateKey, type PrivateKeyAccount, privateKeyToAccount } from 'viem/accounts'
-import { transferTypes } from '../../core/x402/transferTypes.ts'
+import { transferTypes } from '../../core/x402/types.ts'
 import { present } from './helpers/buyers.ts'
 import { startChains } from './helpers/chains.ts'
 import { startProduct } from './helpers/product.ts'

@@ -1,4 +1,5 @@
-import { readdir, readFile } from 'node:fs/promises'
+import { readdir, readFile, stat } from 'node:fs/promises'
+import { join } from 'node:path'
 import t from 'tap'
 import { runTollgate } from './helpers/child.ts'
 import { eventually } from './helpers/eventually.ts'
@@ -8,9 +9,9 @@ t.test(
   async (t) => {
     const { code, stdout, stderr } = await runTollgate(t, ['demo', '--once']).exited
     t.equal(code, 0, stderr)
-    t.match(stderr, /the vault asks its owner: .*Send 0\.25 USDC/)
-    t.match(stderr, 'the demo plays the owner')
-    t.equal(stderr.match(/Paid; the chain confirms it\./g)?.length, 2, 'the vault paid twice')
+    t.match(stderr, /the vault needs its owner's approval: .*Send 0\.25 USDC/)
+    t.match(stderr, 'the demo acts as the owner')
+    t.equal(stderr.match(/Paid, and the chain confirms the payment\./g)?.length, 2, 'the vault paid twice')
     const lines = stdout
       .trimEnd()
       .split('\n')
@@ -41,22 +42,44 @@ t.test(
   },
 )
 
+t.test("a shell that reads the demo's file sells an API and buys a call of it", async (t) => {
+  const file = join(t.testdir(), 'demo.env')
+  const demo = runTollgate(t, ['demo', '--port', '0', '--write-env', file])
+  await demo.waitForOutput('Everything is running')
+  t.equal((await stat(file)).mode & 0o777, 0o600)
+  const text = await readFile(file, 'utf8')
+  const env = Object.fromEntries(
+    [...text.matchAll(/^export (\w+)='([^']+)'$/gm)].map(([, name, value]) => [name!, value!]),
+  )
+  t.strictSame(Object.keys(env), ['TOLLGATE_URL', 'TOLLGATE_API_KEY', 'TOLLGATE_EVM_KEY', 'TOLLGATE_RPC_URL'])
+  const [, sample] = /sample API +(http:\S+)/.exec(demo.stderr())!
+  const add = ['link', 'add', `${sample}/mine`, '--price', '0.02', '--slug', 'mine']
+  const added = await runTollgate(t, [...add, '--gateway', env['TOLLGATE_URL']!], env).exited
+  t.equal(added.code, 0, added.stderr)
+  const { fullUrl } = JSON.parse(added.stdout)
+  const paid = await runTollgate(t, ['pay', fullUrl], { ...env, HOME: t.testdirName }).exited
+  t.equal(paid.code, 0, paid.stderr)
+  demo.signal('SIGTERM')
+  t.equal((await demo.exited).code, 0)
+  t.rejects(stat(file), { code: 'ENOENT' }, 'the keys in it are worth nothing any more')
+})
+
 t.test('without --once the demo waits for a person to answer its vault', async (t) => {
   const demo = runTollgate(t, ['demo', '--port', '0'])
-  await demo.said('tollgate vault approve apr_')
-  await demo.said('or in a browser')
+  await demo.waitForOutput('tollgate vault approve apr_')
+  await demo.waitForOutput('or in a browser')
   const [, id, home] = /vault approve (apr_\S+) --home (\S+)/.exec(demo.stderr())!
   const shown = await runTollgate(t, ['vault', 'approvals', id!, '--home', home!]).exited
   const { decision_hash: hash } = JSON.parse(shown.stdout)
   const approved = await runTollgate(t, ['vault', 'approve', id!, '--hash', hash, '--home', home!]).exited
   t.equal(approved.code, 0, approved.stderr)
   await eventually(
-    async () => demo.stderr().match(/Paid; the chain confirms it\./g)?.length === 2 || undefined,
+    async () => demo.stderr().match(/Paid, and the chain confirms the payment\./g)?.length === 2 || undefined,
   )
   const status = await runTollgate(t, ['vault', 'status', '--home', home!]).exited
   const { idle_locks_at: idle } = JSON.parse(status.stdout)
   t.ok(Date.parse(idle) - Date.now() > 6 * 86_400_000, `an idle demo's vault stays open: ${idle}`)
-  const [, passwordFile] = /password, should you lock it: in (\S+)/.exec(demo.stderr())!
+  const [, passwordFile] = /vault's password, in case you lock it: (\S+)/.exec(demo.stderr())!
   t.match(await readFile(passwordFile!, 'utf8'), /^\S{20,}\n$/)
   demo.signal('SIGTERM')
   t.equal((await demo.exited).code, 0)
@@ -66,7 +89,7 @@ t.test(
   "while nobody pays, the local EVM chain's clock goes on, or payments would lie in its future",
   async (t) => {
     const demo = runTollgate(t, ['demo', '--port', '0'])
-    await demo.said('or in a browser')
+    await demo.waitForOutput('or in a browser')
     const [, rpc] = /EVM node +(http:\S+)/.exec(demo.stderr())!
     const newest = async (): Promise<{ number: string; timestamp: string }> => {
       const body = JSON.stringify({
@@ -75,12 +98,12 @@ t.test(
         method: 'eth_getBlockByNumber',
         params: ['latest', false],
       })
-      const answer = await fetch(rpc!, {
+      const response = await fetch(rpc!, {
         method: 'POST',
         headers: { 'content-type': 'application/json' },
         body,
       })
-      return ((await answer.json()) as { result: { number: string; timestamp: string } }).result
+      return ((await response.json()) as { result: { number: string; timestamp: string } }).result
     }
     const before = await newest()
     const after = await eventually(async () => {
@@ -115,7 +138,7 @@ async function marked(mark: string): Promise<string[]> {
 t.test('into a pipe it says where everything is, and when it is killed nothing of it stays', async (t) => {
   const mark = `${process.pid}-${Date.now()}`
   const demo = runTollgate(t, ['demo', '--port', '0'], { DEMO_MARK: mark })
-  await demo.said('or in a browser')
+  await demo.waitForOutput('or in a browser')
   t.match(demo.stderr(), /gateway +http:\/\/127\.0\.0\.1:\d+\n/)
   t.match(demo.stderr(), /paid link +http:\/\/[^/\s]+:\d+\/api\/link\//)
   for (const line of demo.stdout().trimEnd().split('\n')) t.ok(JSON.parse(line))

@@ -90,12 +90,12 @@ for (const chain of chains.both) {
     const payment = await buyer.sign(`${url}?n=2`)
     const forms = Object.values(disguises(payment, chain.name === 'evm' ? 'base-sepolia' : 'solana-devnet'))
     const [calls, transfers] = [api.calls.length, (await chain.transfersTo(payTo(chain))).length]
-    const answers = await Promise.all([payment, ...forms].map((form) => present(`${url}?n=2`, form)))
+    const responses = await Promise.all([payment, ...forms].map((form) => present(`${url}?n=2`, form)))
     t.ok(
-      answers.every(({ status }) => [200, 400, 402].includes(status)),
-      answers.map(({ status }) => status).join(),
+      responses.every(({ status }) => [200, 400, 402].includes(status)),
+      responses.map(({ status }) => status).join(),
     )
-    t.equal(new Set(answers.flatMap(({ body }) => body._svc?.purchaseId ?? [])).size, 1)
+    t.equal(new Set(responses.flatMap(({ body }) => body._svc?.purchaseId ?? [])).size, 1)
     t.equal(api.calls.length - calls, 1)
     t.equal((await chain.transfersTo(payTo(chain))).length - transfers, 1)
   })

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
-import { answerStatus, answerWell } from './helpers/api.ts'
+import { answerWell, responseStatus } from './helpers/api.ts'
 import { newBuyer, present, read } from './helpers/buyers.ts'
 import { startProduct } from './helpers/product.ts'
 import { decimal, fields, iso, type Json, orNull, sameFields, uuid } from './helpers/shapes.ts'
@@ -250,7 +250,7 @@ t.test('calling a paid link: 402, then the answer with its purchase', async (t) 
       accepts: [{ amount: String }],
     },
   })
-  api.answerWith(answerStatus(503))
+  api.answerWith(responseStatus(503))
   const failed = await present(`${paidUrl}?n=1`, await buyer.sign(`${paidUrl}?n=1`))
   api.answerWith(answerWell)
   t.match(failed, { status: 502, body: { error: { code: 'upstream_error' } } })
@@ -335,9 +335,9 @@ t.test('errors: wrong key, unknown link, bad address, text that nobody signed', 
     ],
     [400, 'VALIDATION_ERROR', await call('POST', '/api/agent/auth/nonce', { chain: 'base' }, '')],
   ]
-  for (const [status, code, answer] of failures) {
-    t.equal(answer.status, status, code)
-    fields(t, code, answer.body, { success: false, error: Object })
-    fields(t, code, answer.body.error, { code, message: String })
+  for (const [status, code, response] of failures) {
+    t.equal(response.status, status, code)
+    fields(t, code, response.body, { success: false, error: Object })
+    fields(t, code, response.body.error, { code, message: String })
   }
 })

@@ -83,11 +83,11 @@ t.test('its status: by the client secret, by the key, and by nobody else; CORS f
   const byKey = await call('GET', path, undefined, asSeller)
   const origin = { origin: 'https://shop.example' }
   const bySecret = await call('GET', `${path}?cs=${data.clientSecret}`, undefined, origin)
-  for (const answer of [byKey, bySecret]) {
-    t.equal(answer.status, 200)
-    fields(t, 'status', answer.body.data, { ...status, status: 'open', purchaseId: null })
-    fields(t, 'merchant', answer.body.data.merchant, { username: 'alice', displayName: String })
-    t.notOk('clientSecret' in answer.body.data, 'the secret is told once')
+  for (const response of [byKey, bySecret]) {
+    t.equal(response.status, 200)
+    fields(t, 'status', response.body.data, { ...status, status: 'open', purchaseId: null })
+    fields(t, 'merchant', response.body.data.merchant, { username: 'alice', displayName: String })
+    t.notOk('clientSecret' in response.body.data, 'the secret is told once')
   }
   t.equal(bySecret.headers.get('access-control-allow-origin'), 'https://shop.example')
   const elsewhere = await call('GET', `${path}?cs=${data.clientSecret}`, undefined, {
@@ -120,7 +120,7 @@ for (const chain of chains.both) {
   })
 }
 
-t.test('canceled by its buyer: it can not be paid any more', async (t) => {
+t.test('canceled by its buyer: it cannot be paid any more', async (t) => {
   const { data } = (await create({ amount: '0.75', title: 'A book' })).body
   const path = `/api/v1/payments/${data.id}`
   const canceled = await call('POST', `${path}/cancel?cs=${data.clientSecret}`)

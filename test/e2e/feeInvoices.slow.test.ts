@@ -1,8 +1,8 @@
 import t from 'tap'
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
-import { startBrowser } from '../../vault/testing/browser.ts'
 import { buildWeb } from '../../web/build.ts'
-import { evmTestWallet } from '../../web/wallets/testing/testWallets.ts'
+import { startBrowser } from '../helpers/vault/browser.ts'
+import { evmTestWallet } from '../helpers/web/wallets/testWallets.ts'
 import { newBuyer, read } from './helpers/buyers.ts'
 import { newSellerWallets, startChains } from './helpers/chains.ts'
 import { buyersTab } from './helpers/checkout.ts'
@@ -49,14 +49,14 @@ async function invoices() {
       const view = `${product.url}/dashboard/fees`
       await page.goto(view)
       await page.getByRole('button', { name: /Base test wallet/ }).click()
-      await page.getByRole('button', { name: 'Pay what is owed: 0.05 USDC on Base Sepolia' }).click()
+      await page.getByRole('button', { name: 'Pay fees: 0.05 USDC on Base Sepolia' }).click()
       await page.waitForURL(/\/pay\/checkout\//)
       await page.getByRole('button', { name: /^Pay .* with Base test wallet$/ }).click()
       await page.getByRole('heading', { name: 'Paid', level: 2, exact: true }).waitFor()
       await page.waitForURL(view)
-      await page.getByText('Nothing is owed.').waitFor()
-      t.equal(await page.getByRole('button', { name: /Pay what is owed/ }).count(), 0)
-      t.match(await page.getByRole('region', { name: 'Invoices of fees' }).textContent(), /0\.05 USDC.*Paid/s)
+      await page.getByText('You owe nothing.').waitFor()
+      t.equal(await page.getByRole('button', { name: /Pay fees/ }).count(), 0)
+      t.match(await page.getByRole('region', { name: 'Fee invoices' }).textContent(), /0\.05 USDC.*Paid/s)
       t.match(
         await page.getByRole('region', { name: 'Fees by month' }).textContent(),
         /0\.05 USDC0 USDC0\.05 USDC/,

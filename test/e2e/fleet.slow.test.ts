@@ -22,8 +22,8 @@ const wallets = newSellerWallets(chains)
 const api = await startApi(t)
 const store = await openStore(config, chains.env, wallets)
 const fleet = await startGateway(t, config, chains.env)
-const books = await openDatabase(config.file, chains.env)
-t.teardown(() => books.close())
+const ledger = await openDatabase(config.file, chains.env)
+t.teardown(() => ledger.close())
 
 /** Process ids of the fleet's workers; only Linux says. */
 async function workersOf(pid: number): Promise<number[]> {
@@ -56,30 +56,32 @@ for (const chain of chains.both) {
 
   t.test(`a hundred uses of one payment over two processes are one call on ${chain.name}`, async (t) => {
     const payment = await buyer.sign(`${url}?n=hundred`)
-    const purchases = (await books.purchases.ledgerCheck()).purchases
+    const purchases = (await ledger.purchases.ledgerCheck()).purchases
     const [transfers, calls] = [(await chain.transfersTo(payTo)).length, api.calls.length]
-    const answers = await Promise.all(Array.from({ length: 100 }, () => present(`${url}?n=hundred`, payment)))
+    const responses = await Promise.all(
+      Array.from({ length: 100 }, () => present(`${url}?n=hundred`, payment)),
+    )
     t.ok(
-      answers.every(({ status }) => status === 200),
+      responses.every(({ status }) => status === 200),
       'everybody who asked is answered',
     )
-    t.equal(new Set(answers.map(({ text }) => text)).size, 1, 'with the one answer')
+    t.equal(new Set(responses.map(({ text }) => text)).size, 1, 'with the one answer')
     t.equal((await chain.transfersTo(payTo)).length - transfers, 1)
     t.equal(api.calls.length - calls, 1)
-    t.equal((await books.purchases.ledgerCheck()).purchases - purchases, 1)
+    t.equal((await ledger.purchases.ledgerCheck()).purchases - purchases, 1)
   })
 
   t.test(`twenty payments over two processes are twenty calls on ${chain.name}`, async (t) => {
     const urls = Array.from({ length: 20 }, (_, i) => `${url}?n=twenty-${i}`)
     const payments = await Promise.all(urls.map((one) => buyer.sign(one)))
     const transfers = (await chain.transfersTo(payTo)).length
-    const answers = await Promise.all(urls.map((one, i) => present(one, payments[i]!)))
+    const responses = await Promise.all(urls.map((one, i) => present(one, payments[i]!)))
     t.strictSame(
-      answers.map(({ status }) => status),
+      responses.map(({ status }) => status),
       Array(20).fill(200),
     )
     t.equal((await chain.transfersTo(payTo)).length - transfers, 20)
-    t.equal(new Set(answers.map(({ body }) => body._svc?.purchaseId)).size, 20)
+    t.equal(new Set(responses.map(({ body }) => body._svc?.purchaseId)).size, 20)
   })
 }
 
@@ -100,11 +102,11 @@ t.test('processes of the fleet that die while the chain is asked lose nothing', 
   for (const { chain, target, payment, before, release, lost } of waiting) {
     t.equal(await lost, undefined)
     release()
-    const answer = await eventually(async () => {
+    const response = await eventually(async () => {
       const again = await present(target, payment).catch(() => undefined)
       return again?.status === 200 ? again : undefined
     }, 45_000)
-    t.match(answer.body, { data: { target: `/?n=dies-${chain.name}` } })
+    t.match(response.body, { data: { target: `/?n=dies-${chain.name}` } })
     t.equal((await chain.transfersTo(payToOn(chain))).length - before, 1)
     t.equal(api.calls.filter((call) => target.endsWith(call.slice(1))).length, 1, 'the seller worked once')
   }
@@ -126,17 +128,17 @@ t.test(
       const buyer = await newBuyer(chains, chains.both[0])
       const payment = await eventually(() => buyer.sign(target).catch(() => undefined))
       return eventually(async () => {
-        const answer = await present(target, payment).catch(() => undefined)
-        return answer?.status === 200 || undefined
+        const response = await present(target, payment).catch(() => undefined)
+        return response?.status === 200 || undefined
       })
     }
     config.rewrite({ ...sections, plugins: 'none' })
-    await fleet.said('the new configuration was refused')
+    await fleet.waitForOutput('the new configuration is invalid')
     await successors()
     t.ok(await buys('after-a-refused-one'))
 
     config.rewrite({ ...sections, storage: { path: './data/other.db' } })
-    await fleet.said('take effect after a restart')
+    await fleet.waitForOutput('take effect after a restart')
     await successors()
     t.ok(await buys('after-another-storage'), 'the link is there')
     t.notOk(existsSync(join(config.dir, 'data/other.db')))
@@ -147,7 +149,7 @@ t.test('the fleet drains on SIGTERM, and its books hold', async (t) => {
   fleet.signal('SIGTERM')
   const { code } = await fleet.exited
   t.equal(code, 0)
-  t.match(await books.purchases.ledgerCheck(), {
+  t.match(await ledger.purchases.ledgerCheck(), {
     unresolvedPayments: 0,
     broken: { length: 0 },
     unbalanced: { length: 0 },

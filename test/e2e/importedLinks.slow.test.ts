@@ -52,9 +52,9 @@ t.test('a document becomes links that are sold as it says', async (t) => {
     ['get-station/17?', 'GET', '10000'],
     ['render-map', 'POST', '50000'],
   ] as const) {
-    const answer = await call(path, method)
-    t.equal(answer.status, 402, path)
-    t.match(await answer.json(), { accepts: [{ amount }] })
+    const response = await call(path, method)
+    t.equal(response.status, 402, path)
+    t.match(await response.json(), { accepts: [{ amount }] })
   }
   t.equal((await call('get-status')).status, 200, 'a free one')
   t.equal((await call('render-map')).status, 405, 'a method that the operation has not')
@@ -126,12 +126,12 @@ t.test('all links are listed, however many pages they are, or those that are loo
   t.strictSame((await tollgate('link', 'list', '--state', 'suspended')).lines, [])
 })
 
-t.test('what can not be imported says what to do', async (t) => {
+t.test('what cannot be imported says what to do', async (t) => {
   for (const [args, words] of [
-    [['none.yaml'], /no such file/],
+    [['none.yaml'], /does not exist/],
     [[example, '--price', '1', '--price', '2'], /one price without a rule/],
     [[example, '--header', 'secret'], /X-Key: value/],
-    [[example, '--price', 'getForcast=1'], /fits no operation.*getForecast/],
+    [[example, '--price', 'getForcast=1'], /matches no operation.*getForecast/],
     [[example, '--as', 'two'], /Expected one of "each", "one"/],
   ] as const) {
     const { code, stderr } = await tollgate('link', 'import', ...args)
@@ -141,7 +141,7 @@ t.test('what can not be imported says what to do', async (t) => {
   }
 })
 
-t.test('a link is changed by what is named, and deleted, by its slug or id', async (t) => {
+t.test('a link is changed by what is named, and deleted, by slug or id of the link', async (t) => {
   const added = await tollgate('link', 'add', api.url, '--title', 'To change', '--slug', 'to-change')
   t.equal(added.code, 0, added.stderr)
   const changed = await tollgate(

@@ -2,8 +2,8 @@ import { once as onceTold } from 'node:events'
 import { request } from 'node:http'
 import { json } from 'node:stream/consumers'
 import t from 'tap'
-import { connectMcp } from '../../admin-api/mcp/testing/connectMcp.ts'
-import { answerStatus, answerWell } from './helpers/api.ts'
+import { connectMcp } from '../helpers/admin-api/mcp/connectMcp.ts'
+import { answerWell, responseStatus } from './helpers/api.ts'
 import { newBuyer, present } from './helpers/buyers.ts'
 import type { Chain } from './helpers/chains.ts'
 import { startProduct } from './helpers/product.ts'
@@ -53,8 +53,8 @@ for (const chain of chains.both) {
     const header = await buyer.signOffer(offerOf(unpaid.structuredContent) as never)
     const paid = await call('call_link', args, payloadOf(header))
     t.notOk(paid.isError, JSON.stringify(paid.structuredContent))
-    t.match(paid.structuredContent, { status: 200, isWhole: true, answer: { target: /\?n=one$/ } })
-    t.strictSame(JSON.parse(paid.content[0]!.text), paid.structuredContent.answer, 'the answer comes first')
+    t.match(paid.structuredContent, { status: 200, isWhole: true, response: { target: /\?n=one$/ } })
+    t.strictSame(JSON.parse(paid.content[0]!.text), paid.structuredContent.response, 'the answer comes first')
     const receipt = paid._meta['x402/payment-response']
     t.equal(paid.structuredContent.transaction, receipt.transaction)
     t.equal(paid.structuredContent.network, chain.network)
@@ -87,7 +87,7 @@ for (const chain of chains.both) {
     ])
     t.strictSame(await since(chain, before), once)
     for (const { structuredContent, _meta } of byTool) {
-      t.match(structuredContent, { status: 200, answer: overHttp[0]!.body.data })
+      t.match(structuredContent, { status: 200, response: overHttp[0]!.body.data })
       t.equal(structuredContent.purchaseId, overHttp[0]!.body._svc!.purchaseId)
       t.strictSame(_meta['x402/payment-response'], overHttp[0]!.receipt)
     }
@@ -124,7 +124,7 @@ for (const chain of chains.both) {
         const [response] = await onceTold(sent.end(), 'response')
         return { status: response.statusCode, body: await json(response) }
       }
-      t.match(await elsewhere(args.headers), { status: 200, body: { data: paid.structuredContent.answer } })
+      t.match(await elsewhere(args.headers), { status: 200, body: { data: paid.structuredContent.response } })
       t.match(await elsewhere({}), { status: 409 })
       t.strictSame(await since(chain, before), once)
     },
@@ -135,7 +135,7 @@ for (const chain of chains.both) {
     const header = await buyer.sign(`${link}?n=failing`)
     const before = await seen(chain)
     const args = { link, query: { n: 'failing' } }
-    api.answerWith(answerStatus(500))
+    api.answerWith(responseStatus(500))
     const failed = await call('call_link', args, payloadOf(header))
     t.match(failed.structuredContent, { error: { code: 'upstream_error', action: String } })
     t.equal((await since(chain, before)).transfers, 0)

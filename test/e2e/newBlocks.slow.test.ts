@@ -30,7 +30,7 @@ async function startSocket(t: Test, onPeer: (peer: Peer) => void) {
 }
 
 const wrong = async (product: Product) => (await product.doctor()).filter(({ ok }) => !ok)
-const looks = () => evm.rpc.calls('eth_getTransactionReceipt')
+const polls = () => evm.rpc.calls('eth_getTransactionReceipt')
 
 t.test('with wsUrl, a buyer is answered when a block is told of; the clock is not waited for', async (t) => {
   const isMined = Promise.withResolvers<void>()
@@ -49,10 +49,10 @@ t.test('with wsUrl, a buyer is answered when a block is told of; the clock is no
   evm.rpc.resetCounters()
   const bought = present(target, payment)
   await eventually(async () => (await evm.transfersTo(product.payTo(evm)))[0])
-  t.equal(looks(), 0)
+  t.equal(polls(), 0)
   isMined.resolve()
   t.match(await bought, { status: 200, receipt: { success: true } })
-  t.equal(looks(), 1)
+  t.equal(polls(), 1)
   t.strictSame(await wrong(product), [])
   await product.tollgate.close()
   while (server.clients.size > 0) await once([...server.clients][0]!, 'close')

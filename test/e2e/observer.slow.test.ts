@@ -1,17 +1,17 @@
 import t from 'tap'
 import { encodeFunctionData, type Hex, multicall3Abi } from 'viem'
 import { readAuthorization } from '../../adapters/chains/evm/check/authorization.ts'
+import { payCall } from '../../adapters/chains/evm/check/paymentCalls.ts'
 import { multicall3 } from '../../adapters/chains/evm/settle/multicall.ts'
-import { payCall } from '../../adapters/chains/evm/settle/payCall.ts'
 import { decodeHeader } from '../../core/x402/header.ts'
 import { newBuyer, present } from './helpers/buyers.ts'
 import { eventually } from './helpers/eventually.ts'
 import { startProduct } from './helpers/product.ts'
 
-// Somebody who sees buyers' authorisations, and lands them before we do, or after we could not.
+// An observer who sees buyers' authorisations, and lands them before we do, or after we could not.
 const product = await startProduct(t)
 const { api, chains, payTo, tollgate } = product
-const { books, purchases } = tollgate.stack.store
+const { ledger, purchases } = tollgate.stack.store
 const [chain] = chains.both
 const [observer] = await chains.evm.rpc<[Hex]>('eth_accounts')
 
@@ -52,8 +52,8 @@ t.test(
       await landed.promise
       response.writeHead(200, { 'content-type': 'application/json' }).end('{"ok":true}')
     })
-    const answers = await Promise.all(targets.map((target, n) => present(target, payments[n]!)))
-    for (const { status, text, receipt } of answers) {
+    const responses = await Promise.all(targets.map((target, n) => present(target, payments[n]!)))
+    for (const { status, text, receipt } of responses) {
       t.equal(status, 200, text)
       t.match(receipt, { success: true, transaction: foreign! })
     }
@@ -61,7 +61,7 @@ t.test(
     const again = await Promise.all(targets.map((target, n) => present(target, payments[n]!)))
     t.same(
       again.map(({ text }) => text),
-      answers.map(({ text }) => text),
+      responses.map(({ text }) => text),
       'and a repeat gets its own answer',
     )
     t.match(await purchases.ledgerCheck(), {
@@ -93,11 +93,11 @@ t.test(
     await chains.evm.setBlacklisted(buyer.address as Hex, false)
     const before = await chain.balance(payTo(chain))
     await chains.evm.send({ from: observer, to: chain.usdc as Hex, data: transferOf(payment) })
-    const [open] = await books.list({ states: ['pending'], limit: 10 })
-    await books.putOff([{ row: open!.row, state: 'pending', afterMs: 0, tries: 0 }])
+    const [open] = await ledger.list({ states: ['pending'], limit: 10 })
+    await ledger.putOff([{ row: open!.row, state: 'pending', afterMs: 0, tries: 0 }])
     const last = await eventually(async () => {
-      const answer = await present(target, payment)
-      return answer.status === 503 ? undefined : answer
+      const response = await present(target, payment)
+      return response.status === 503 ? undefined : response
     })
     t.match(last, { status: 200, body: { data: { worth: 'it' } } })
     t.equal(api.calls.length, calls, 'the seller worked once')

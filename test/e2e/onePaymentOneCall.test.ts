@@ -46,33 +46,33 @@ for (const chain of chains.both) {
   t.test(`eight uses of one payment at the same moment are one call on ${chain.name}`, async (t) => {
     const payment = await buyer.sign(`${a}?n=eight`)
     const before = await seen()
-    const answers = await Promise.all(Array.from({ length: 8 }, () => present(`${a}?n=eight`, payment)))
+    const responses = await Promise.all(Array.from({ length: 8 }, () => present(`${a}?n=eight`, payment)))
     t.strictSame(await since(before), once)
     t.strictSame(
-      answers.map((answer) => answer.status),
+      responses.map((response) => response.status),
       Array(8).fill(200),
       'everybody who asked gets the one answer',
     )
-    t.equal(new Set(answers.map((answer) => answer.text)).size, 1)
-    t.equal(new Set(answers.map((answer) => answer.receipt?.transaction)).size, 1)
+    t.equal(new Set(responses.map((response) => response.text)).size, 1)
+    t.equal(new Set(responses.map((response) => response.receipt?.transaction)).size, 1)
   })
 
   t.test(`twenty payments at the same moment are twenty calls on ${chain.name}`, async (t) => {
     const urls = Array.from({ length: 20 }, (_, i) => `${a}?n=twenty-${i}`)
     const payments = await Promise.all(urls.map((url) => buyer.sign(url)))
     const before = await seen()
-    const answers = await Promise.all(urls.map((url, i) => present(url, payments[i]!)))
+    const responses = await Promise.all(urls.map((url, i) => present(url, payments[i]!)))
     t.strictSame(
-      answers.map((answer) => answer.status),
+      responses.map((response) => response.status),
       Array(20).fill(200),
     )
     t.strictSame(await since(before), { transfers: 20, purchases: 20, calls: 20, earned: 200_000n })
     // On EVM several may share a transaction; each receipt names the one that its transfer is in.
     const transfers = (await chain.transfersTo(payTo(chain))).slice(before.transfers)
-    t.strictSame(answers.map(({ receipt }) => receipt?.transaction).sort(), transfers.sort())
-    t.equal(new Set(answers.map((answer) => answer.body._svc?.purchaseId)).size, 20)
+    t.strictSame(responses.map(({ receipt }) => receipt?.transaction).sort(), transfers.sort())
+    t.equal(new Set(responses.map((response) => response.body._svc?.purchaseId)).size, 20)
     t.ok(
-      answers.every((answer, i) => answer.text.includes(`n=twenty-${i}"`)),
+      responses.every((response, i) => response.text.includes(`n=twenty-${i}"`)),
       'each got its own answer',
     )
   })
@@ -127,7 +127,7 @@ for (const chain of chains.both) {
       const first = await present(url, payment)
       const { reviewToken } = first.body._svc!
       const stolen = await fromElsewhere(url, { 'payment-signature': payment })
-      t.match(stolen, { status: 409, text: /network address that sent the call first/ })
+      t.match(stolen, { status: 409, text: /IP address that sent the first call/ })
       t.notMatch(JSON.stringify(stolen), reviewToken)
       t.notMatch(stolen.text, 'n=observed')
       t.equal((await present(url, payment)).text, first.text, 'its buyer gets it again')
@@ -150,14 +150,14 @@ for (const chain of chains.both) {
     `an unmodified client without the money signs once, and gets the reason with a fresh offer on ${chain.name}`,
     async (t) => {
       const { fetch } = globalThis
-      let asked = 0
+      let requestCount = 0
       globalThis.fetch = (...args) => {
-        asked++
+        requestCount++
         return fetch(...args)
       }
       const poor = await newBuyer(chains, chain, 1n).finally(() => Object.assign(globalThis, { fetch }))
       const before = await seen()
-      asked = 0
+      requestCount = 0
       const refused = await read(await poor.fetchV2(`${a}?n=poor`))
       t.match(refused, { status: 402, body: { error: { code: 'invalid_payment', message: /\S/ } } })
       const { reason } = refused.body.error!
@@ -165,7 +165,7 @@ for (const chain of chains.both) {
       t.match(refused.receipt, { success: false, errorReason: reason, network: chain.network })
       const fresh = JSON.parse(atob(refused.headers.get('payment-required')!))
       t.match(fresh, { error: reason, accepts: [{}, {}], resource: { url: `${a}?n=poor` } })
-      t.equal(asked, 2, 'without a payment, and with one')
+      t.equal(requestCount, 2, 'without a payment, and with one')
       t.strictSame(await since(before), { transfers: 0, purchases: 0, calls: 0, earned: 0n })
     },
   )
@@ -212,9 +212,9 @@ t.test(
       JSON.stringify({ x402Version: 2, accepted, payload: { signature, authorization } }),
     ).toString('base64')
     const worked = api.calls.length
-    const told = await fromElsewhere(url, { 'payment-signature': rebuilt })
-    t.match(told, { status: 409, text: /for another caller/ })
-    t.notMatch(JSON.stringify(told), first.body._svc!.reviewToken)
+    const notified = await fromElsewhere(url, { 'payment-signature': rebuilt })
+    t.match(notified, { status: 409, text: /for another caller/ })
+    t.notMatch(JSON.stringify(notified), first.body._svc!.reviewToken)
     t.equal(api.calls.length, worked)
     t.equal((await present(url, rebuilt)).text, first.text, 'which is the very payment')
   },

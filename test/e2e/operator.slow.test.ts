@@ -33,10 +33,10 @@ t.test(
   'an operator starts, opens a store, adds a link and sells, by configuration and commands alone',
   async (t) => {
     const gateway = runTollgate(t, ['start', '--config', config.file], chains.env)
-    await gateway.said('Migrated the database')
+    await gateway.waitForOutput('Migrated the database')
     gateway.signal('SIGHUP')
-    await gateway.said('tollgate is running')
-    await gateway.said('configuration read again')
+    await gateway.waitForOutput('tollgate is running')
+    await gateway.waitForOutput('configuration reloaded')
     const store = await tollgate([
       ...['store', 'create', 'bob', '--config', config.file],
       ...['--base', wallets.base, '--solana', wallets.solana],
@@ -64,7 +64,7 @@ t.test(
       async (t) => {
         config.rewrite({ log, nonsense: true })
         gateway.signal('SIGHUP')
-        await gateway.said('the new configuration was refused')
+        await gateway.waitForOutput('the new configuration is invalid')
         t.equal((await fetch(`${url}?n=unpaid`)).status, 402)
       },
     )
@@ -77,7 +77,7 @@ t.test(
       await called
       config.rewrite({ log, plugins: [{ use: 'x402', with: { maxTimeoutSeconds: 120 } }, ...rest] })
       gateway.signal('SIGHUP')
-      await gateway.said('configuration read again', 2)
+      await gateway.waitForOutput('configuration reloaded', 2)
       const offer = (await (await fetch(`${url}?n=unpaid`)).json()) as { accepts: object[] }
       t.match(offer.accepts[0], { maxTimeoutSeconds: 120 })
       release.resolve()
@@ -95,7 +95,7 @@ t.test(
         const paying = buyers[0]!.fetchV2(`${url}?n=drain`)
         await called
         gateway.signal('SIGTERM')
-        await gateway.said('stopping')
+        await gateway.waitForOutput('stopping')
         await eventually(async () => {
           const refused = await fetch(url).then(
             () => undefined,

@@ -1,8 +1,8 @@
 import { Keypair } from '@solana/web3.js'
 import t from 'tap'
 import type { Address } from 'viem'
-import { tokenProgramAddress } from '../../core/solana/programs.ts'
-import { sendSolana, sendUsdc, transferInstruction } from '../../localnet/sendToken.fixture.ts'
+import { tokenProgramAddress } from '../../core/solana/addresses.ts'
+import { sendSolana, sendUsdc, transferInstruction } from '../helpers/localnet/sendToken.ts'
 import { newBuyer, present } from './helpers/buyers.ts'
 import { type Chain, startChains } from './helpers/chains.ts'
 import { eventually } from './helpers/eventually.ts'
@@ -29,8 +29,8 @@ const confirm = (id: string, body: object = {}) => api('POST', `/api/v1/payments
 /** Asks until something is known, as 202 tells a seller to. */
 const confirmed = (id: string, body: object = {}) =>
   eventually(async () => {
-    const answer = await confirm(id, body)
-    return answer.status === 202 ? undefined : answer
+    const response = await confirm(id, body)
+    return response.status === 202 ? undefined : response
   })
 
 /** A wallet that knows nothing of x402 sends USDC to the seller. */
@@ -55,8 +55,11 @@ for (const [i, chain] of chains.both.entries()) {
   t.test(`a transfer on ${chain.name} pays a session, named or looked for, and only one`, async (t) => {
     const [one, two] = [await open(amount(11)), await open(amount(12))]
     const paid = await send(chain, atomic(11))
-    const answer = await confirmed(one.id, { txHash: paid, chain: chainName })
-    t.match(answer, { status: 200, body: { data: { status: 'confirmed', txHash: paid, chain: chainName } } })
+    const response = await confirmed(one.id, { txHash: paid, chain: chainName })
+    t.match(response, {
+      status: 200,
+      body: { data: { status: 'confirmed', txHash: paid, chain: chainName } },
+    })
     const other = await send(chain, atomic(12))
     t.match(await confirmed(two.id), { status: 200, body: { data: { status: 'confirmed', txHash: other } } })
     const same = await open(amount(11))
@@ -65,7 +68,7 @@ for (const [i, chain] of chains.both.entries()) {
     t.equal((await confirm(same.id)).status, 202)
     const less = await send(chain, atomic(11) - 1n)
     t.match(await confirmed(same.id, { txHash: less }), { status: 422 })
-    const { purchaseId } = answer.body.data
+    const { purchaseId } = response.body.data
     t.match(await purchases.find(purchaseId), { status: 'delivered', amountAtomic: atomic(11) })
   })
 

@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { json } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
-import { answerStatus, answerWell } from './helpers/api.ts'
+import { answerWell, responseStatus } from './helpers/api.ts'
 import { newBuyer, present } from './helpers/buyers.ts'
 import { type Chain, startChains } from './helpers/chains.ts'
 import { runTollgate } from './helpers/child.ts'
@@ -43,8 +43,8 @@ async function refund({ url, store }: Product, purchaseId: string, txHash: strin
 /** Asks until the chain has confirmed the transfer, as the answer tells a seller to. */
 const refundWhenFinal = (purchaseId: string, txHash: string) =>
   eventually(async () => {
-    const answer = await refund(product, purchaseId, txHash)
-    return answer.body.error?.code === 'TRANSACTION_NOT_FINAL' ? undefined : answer
+    const response = await refund(product, purchaseId, txHash)
+    return response.body.error?.code === 'TRANSACTION_NOT_FINAL' ? undefined : response
   })
 
 const reaches = (purchaseId: string, status: string) =>
@@ -70,15 +70,15 @@ for (const chain of chains.both) {
   t.test(`what a seller gives back on ${chain.name} is verified there and booked`, async (t) => {
     const { buyer, had, target, payment, purchaseId } = await buy(chain)
     const back = await give(buyer.address)
-    const answer = await refundWhenFinal(purchaseId, back)
-    t.match(answer, { status: 200, body: { data: { status: 'refunded' } } })
+    const response = await refundWhenFinal(purchaseId, back)
+    t.match(response, { status: 200, body: { data: { status: 'refunded' } } })
     t.equal(await chain.balance(buyer.address), had, 'the buyer has the money again')
     const sum = new Map<string, bigint>()
     for (const { account, amountAtomic } of await purchases.ledger(purchaseId)) {
       sum.set(account, (sum.get(account) ?? 0n) + amountAtomic)
     }
     t.ok(sum.size >= 4 && [...sum.values()].every((total) => total === 0n), 'nobody owes anybody anything')
-    t.strictSame(await refund(product, purchaseId, back), answer, 'asked again, the answer is the same')
+    t.strictSame(await refund(product, purchaseId, back), response, 'asked again, the answer is the same')
     const worked = api.calls.length
     t.match(await present(target, payment), {
       status: 409,
@@ -90,7 +90,7 @@ for (const chain of chains.both) {
   t.test(`what a seller owes on ${chain.name} is paid back the same way`, async (t) => {
     const buyer = await newBuyer(chains, chain)
     const target = `${before}?n=${++calls}`
-    api.answerWith(answerStatus(500))
+    api.answerWith(responseStatus(500))
     const failed = await present(target, await buyer.sign(target))
     api.answerWith(answerWell)
     t.ok(failed.status >= 500, failed.text)
@@ -105,8 +105,8 @@ for (const chain of chains.both) {
     const one = await buy(chain)
     const two = await buy(chain)
     const refused = async (transaction: string, message: RegExp, code = 'TRANSACTION_MISMATCH') => {
-      const answer = await refundWhenFinal(one.purchaseId, transaction)
-      t.match(answer, { status: 422, body: { error: { code, message } } })
+      const response = await refundWhenFinal(one.purchaseId, transaction)
+      t.match(response, { status: 422, body: { error: { code, message } } })
       t.equal((await purchases.find(one.purchaseId))?.status, 'delivered')
     }
     await refused(one.sale, /moves none of it to that wallet/)
@@ -136,12 +136,12 @@ for (const chain of chains.both) {
     }
     const back = await give(buyer.address)
     const asked = Array.from({ length: 4 }, () => bought).flat()
-    const answers = await Promise.all(asked.map((id) => refundWhenFinal(id, back)))
-    const refunded = new Set(asked.filter((_, i) => answers[i]!.status === 200))
+    const responses = await Promise.all(asked.map((id) => refundWhenFinal(id, back)))
+    const refunded = new Set(asked.filter((_, i) => responses[i]!.status === 200))
     t.equal(refunded.size, 1, 'all that were answered well are of one purchase')
-    for (const [i, answer] of answers.entries()) {
-      if (refunded.has(asked[i]!)) t.equal(answer.status, 200)
-      else t.match(answer, { status: 409, body: { error: { code: 'TRANSACTION_ALREADY_USED' } } })
+    for (const [i, response] of responses.entries()) {
+      if (refunded.has(asked[i]!)) t.equal(response.status, 200)
+      else t.match(response, { status: 409, body: { error: { code: 'TRANSACTION_ALREADY_USED' } } })
     }
     // Two more transfers, for one of the others: one of them pays it back.
     const rest = bought.find((id) => !refunded.has(id))!
@@ -190,11 +190,11 @@ t.test(
   'a refund that a reorganisation took away is told to its seller once, and doctor sees it',
   async (t) => {
     const [evm] = chains.both
-    const { books } = tollgate.stack.store
+    const { ledger } = tollgate.stack.store
     const { buyer, had, purchaseId, sale } = await buy(evm)
-    const told: unknown[] = []
+    const notified: unknown[] = []
     const server = createServer(async (request, response) => {
-      told.push(await json(request))
+      notified.push(await json(request))
       response.end()
     })
     t.teardown(() => server.close())
@@ -207,12 +207,13 @@ t.test(
     })
     t.equal(made.status, 201, await made.text())
     const back = await sendBack(chains, evm, wallets, buyer.address, price)
+    const first = await chains.evm.rpc<Record<string, unknown>>('eth_getTransactionByHash', back)
     t.equal((await refundWhenFinal(purchaseId, back)).status, 200)
-    const find = async () => (await books.find((await purchases.find(purchaseId))!.paymentKey))!
+    const find = async () => (await ledger.find((await purchases.find(purchaseId))!.paymentKey))!
     /** Makes the row due; the product's own recovery looks the refund up. */
-    async function lookUp(): Promise<void> {
+    async function pollRefund(): Promise<void> {
       const { row, state, tries } = await find()
-      await books.putOff([{ row, state, afterMs: 0, tries }])
+      await ledger.putOff([{ row, state, afterMs: 0, tries }])
     }
     const faults = async () => (await product.doctor()).filter(({ ok }) => !ok)
 
@@ -225,19 +226,57 @@ t.test(
     const message = `the refund ${back} of purchase ${purchaseId} is not on ${evm.network}`
     t.match(await faults(), [{ subject, message }])
     await eventually(async () => {
-      await lookUp()
-      return told.length > 1 ? true : undefined
+      await pollRefund()
+      return notified.length > 1 ? true : undefined
     }, 60_000)
-    t.match(told, [
+    t.match(notified, [
       { event: 'refund.recorded', purchaseId, data: { refund: { txHash: back } } },
       { event: 'refund.due', purchaseId, txHash: sale, data: { reason: 'refund_left_chain' } },
     ])
-    t.match(await faults(), [{ subject, message: `${message}; its seller was told to pay it again` }])
-    t.match(await find(), { state: 'refunded', errorReason: 'refund_left_chain' })
+    t.match(await faults(), [{ subject, message: `${message}, and the seller was told to pay it again` }])
+    t.match(await find(), { state: 'refund_due', errorReason: 'refund_left_chain' })
     t.match(await purchases.ledgerCheck(), { broken: { length: 0 }, unbalanced: { length: 0 } })
-    const other = await sendBack(chains, evm, wallets, buyer.address, price)
-    t.match(await refund(product, purchaseId, other), { status: 409, body: { error: { code: 'CONFLICT' } } })
-    t.equal(told.length, 2, 'once')
+    t.match(await purchases.lostRefundsOf(purchaseId), [{ transaction: back }])
+
+    // One more unit: the same transfer with the same nonce might be the same transaction.
+    const other = await sendBack(chains, evm, wallets, buyer.address, price + 1n)
+    t.match(await refundWhenFinal(purchaseId, other), { status: 200, body: { data: { status: 'refunded' } } })
+    t.equal(await evm.balance(buyer.address), had + 1n, 'the buyer has the money, once')
+    const third = await sendBack(chains, evm, wallets, buyer.address, price)
+    t.match(await refund(product, purchaseId, third), { status: 409, body: { error: { code: 'CONFLICT' } } })
+    t.match(await purchases.refundOf(purchaseId), { transaction: other })
+    t.match(await purchases.lostRefundsOf(purchaseId), [{ transaction: back }], 'the first one is kept')
+    t.match(await purchases.ledgerCheck(), { broken: { length: 0 }, unbalanced: { length: 0 } })
+    t.strictSame(await faults(), [])
+    await eventually(async () => (notified.length > 2 ? true : undefined), 30_000)
+    t.match(notified, { length: 3 })
+    t.match(notified[2], { event: 'refund.recorded', data: { refund: { txHash: other } } })
+
+    const { from, to, input, gas, nonce, maxFeePerGas, maxPriorityFeePerGas, accessList, type } = first
+    await chains.evm.rpc('anvil_setNonce', from, nonce)
+    const replay = { from, to, input, gas, nonce, maxFeePerGas, maxPriorityFeePerGas, accessList, type }
+    t.equal(await chains.evm.rpc('eth_sendTransaction', replay), back, 'the first one lands after all')
+    await chains.evm.mine(5)
+    t.equal(
+      await evm.balance(buyer.address),
+      had + 2n * price + 1n,
+      'the replacement, another transfer, and the first one',
+    )
+    await eventually(async () => {
+      await pollRefund()
+      return notified.length > 3 ? true : undefined
+    }, 60_000)
+    t.match(notified[3], {
+      ...{ event: 'refund.recorded', purchaseId },
+      data: { reason: 'refunded_twice', refund: { txHash: other } },
+    })
+    t.match(await find(), { state: 'refunded', errorReason: 'refunded_twice' })
+    t.match(await purchases.refundOf(purchaseId), { transaction: other }, 'it counts once')
+    t.match(await purchases.ledgerCheck(), { broken: { length: 0 }, unbalanced: { length: 0 } })
+    const isBack = `the refund ${back} of purchase ${purchaseId} was dropped from ${evm.network} and is back`
+    t.match(await faults(), [
+      { subject, message: `${isBack}; ${other} replaced it, so the buyer was paid twice` },
+    ])
   },
 )
 
@@ -253,14 +292,14 @@ t.test('with a rented facilitator a refund needs a node, and says so', async (t)
     t.equal(bought.status, 200, bought.text)
     const { purchaseId } = bought.body._svc!
     const back = await sendBack(chains, chain, rented.wallets, buyer.address, price)
-    const answer = await eventually(async () => {
+    const response = await eventually(async () => {
       const now = await refund(rented, purchaseId, back)
       return now.body.error?.code === 'TRANSACTION_NOT_FINAL' ? undefined : now
     })
-    if (chain.name === 'solana') t.match(answer, { status: 200, body: { data: { status: 'refunded' } } })
+    if (chain.name === 'solana') t.match(response, { status: 200, body: { data: { status: 'refunded' } } })
     else {
       const message = /Base Sepolia .* set rpcUrls/
-      t.match(answer, { status: 503, body: { error: { code: 'CHAIN_NOT_CONFIGURED', message } } })
+      t.match(response, { status: 503, body: { error: { code: 'CHAIN_NOT_CONFIGURED', message } } })
     }
   }
 })

@@ -3,7 +3,7 @@ import { base58 } from '@scure/base'
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
 import { generatePrivateKey, privateKeyToAddress } from 'viem/accounts'
-import { newSolanaSecret } from '../../localnet/demoBuyer.ts'
+import { newSolanaSecret } from '../../localnet/demoWallets.ts'
 import { type Bought, type Buyer, newBuyer, present } from './helpers/buyers.ts'
 import type { Chain } from './helpers/chains.ts'
 import { startProduct } from './helpers/product.ts'
@@ -30,18 +30,18 @@ function agrees({ status, headers, body, receipt }: Bought): boolean {
   return status === 402 && JSON.parse(atob(offer!)).error === reason
 }
 
-/** Whatever is presented: nothing moves, and the seller does not hear of it. */
+/** For each invalid payment: nothing moves, and the seller gets no request. */
 async function refused(t: Test, payment: string, reason: string | RegExp, name: string): Promise<Bought> {
   const called = api.calls.length
-  const answer = await present(`${url}?n=refused`, payment)
-  const said = `${name}: ${answer.text.slice(0, 300)}`
-  t.match(answer.body, { error: { code: 'invalid_payment', reason, message: /\S/ } }, said)
-  t.ok(agrees(answer), said)
+  const response = await present(`${url}?n=refused`, payment)
+  const output = `${name}: ${response.text.slice(0, 300)}`
+  t.match(response.body, { error: { code: 'invalid_payment', reason, message: /\S/ } }, output)
+  t.ok(agrees(response), output)
   t.equal(api.calls.length, called)
-  return answer
+  return response
 }
 
-/** Somebody else's wallet, which could take the money. */
+/** A stranger's wallet, which could take the money. */
 function stranger(chain: Chain): string {
   if (chain.name === 'evm') return privateKeyToAddress(generatePrivateKey())
   const address = base58.encode(newSolanaSecret().subarray(32))
@@ -121,8 +121,8 @@ t.test('no header makes anything but a refusal', async (t) => {
     fc.asyncProperty(text, async (header) => {
       const value = header.trim()
       fc.pre(value !== '' && /^[\x20-\x7e]*$/.test(value) && value.length < 15_000)
-      const answer = await present(`${url}?n=any`, value)
-      return agrees(answer)
+      const response = await present(`${url}?n=any`, value)
+      return agrees(response)
     }),
     { numRuns: 300 },
   )

@@ -22,13 +22,13 @@ for (const chain of chains.both) {
 
   t.test(`a payment is settled by the reference facilitator on ${chain.name}`, async (t) => {
     const buyer = await newBuyer(chains, chain)
-    const [verified, settled] = [facilitator.asked('verify'), facilitator.asked('settle')]
+    const [verified, settled] = [facilitator.requests('verify'), facilitator.requests('settle')]
     const bought = await read(await buyer.fetchV2(`${url}?n=well`))
     t.equal(bought.status, 200, bought.text)
     t.equal(await chain.balance(payTo(chain)), 10_000n)
     t.strictSame(await chain.transfersTo(payTo(chain)), [bought.receipt?.transaction])
-    t.equal(facilitator.asked('verify') - verified, 1)
-    t.equal(facilitator.asked('settle') - settled, 1)
+    t.equal(facilitator.requests('verify') - verified, 1)
+    t.equal(facilitator.requests('settle') - settled, 1)
     t.equal(chain.rpc.calls(chain.methods.broadcast), 0, 'the gateway itself sends nothing to the chain')
   })
 
@@ -39,21 +39,21 @@ for (const chain of chains.both) {
       const target = `${url}?n=silent`
       const payment = await buyer.sign(target)
       const before = (await chain.transfersTo(payTo(chain))).length
-      const settled = facilitator.asked('settle')
+      const settled = facilitator.requests('settle')
       facilitator.be('silent')
       const first = await present(target, payment)
       t.match(first, { status: 503, body: { error: { code: 'settlement_pending' }, purchaseId: String } })
       facilitator.be('well')
       const last = await eventually(async () => {
-        const answer = await present(target, payment)
-        return answer.status === 503 ? undefined : answer
+        const response = await present(target, payment)
+        return response.status === 503 ? undefined : response
       })
       t.equal(last.status, 200, last.text)
       t.equal(last.body._svc?.purchaseId, first.body.purchaseId)
       const transfers = await chain.transfersTo(payTo(chain))
       t.equal(transfers.length - before, 1)
       t.equal(last.receipt?.transaction, transfers.at(-1), 'found by reading the chain')
-      t.equal(facilitator.asked('settle') - settled, 1)
+      t.equal(facilitator.requests('settle') - settled, 1)
       t.equal(callsTo(target), 1, 'the seller worked once')
     },
   )
@@ -106,8 +106,8 @@ for (const workers of [1, 2]) {
       const payment = await buyer.sign(target)
       // Each process offers it when it has asked the facilitator itself.
       const bought = await eventually(async () => {
-        const answer = await present(target, payment)
-        return answer.body.error?.code === 'settlement_unavailable' ? undefined : answer
+        const response = await present(target, payment)
+        return response.body.error?.code === 'settlement_unavailable' ? undefined : response
       })
       t.equal(bought.status, 200, bought.text)
       t.equal(callsTo(target), 1, 'and the seller never works for nothing')

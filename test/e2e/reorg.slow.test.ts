@@ -6,13 +6,13 @@ import { startProduct } from './helpers/product.ts'
 const product = await startProduct(t)
 const { chains, payTo, tollgate } = product
 const { stack } = tollgate
-const { purchases, books } = stack.store
+const { purchases, ledger } = stack.store
 const [chain] = chains.both
 
 /** Makes a payment due; the product's own recovery then looks it up. */
-async function lookUp(id: string): Promise<void> {
-  const { row, state } = (await books.find((await purchases.find(id))!.paymentKey))!
-  await books.putOff([{ row, state, afterMs: 0, tries: 0 }])
+async function pollRefund(id: string): Promise<void> {
+  const { row, state } = (await ledger.find((await purchases.find(id))!.paymentKey))!
+  await ledger.putOff([{ row, state, afterMs: 0, tries: 0 }])
 }
 
 const url = await product.addLink('reorg')
@@ -48,7 +48,7 @@ for (const depth of [1, 2, 3, 4, 5]) {
       )
       // Only a node that is past the block where it was seen is asked for an absence.
       await chains.evm.mine(1)
-      await lookUp(purchaseId)
+      await pollRefund(purchaseId)
       await eventually(async () => ((await statusOf(purchaseId)) === 'reorged' ? true : undefined))
       const during = await purchases.ledgerCheck()
       t.match(
@@ -62,7 +62,7 @@ for (const depth of [1, 2, 3, 4, 5]) {
 
       lift()
       await eventually(async () => {
-        await lookUp(purchaseId)
+        await pollRefund(purchaseId)
         return (await statusOf(purchaseId)) === 'delivered' ? true : undefined
       })
       t.equal((await chain.balance(payTo(chain))) - before, 10_000n, 'paid again, once')
@@ -83,7 +83,7 @@ t.test('after all that, sales are booked once, and the next payment settles', as
   })
   t.equal((await chain.transfersTo(payTo(chain))).length, 6)
   t.equal(await chain.balance(payTo(chain)), 60_000n)
-  const rows = await books.list({ states: ['delivered', 'settled'], limit: 10 })
+  const rows = await ledger.list({ states: ['delivered', 'settled'], limit: 10 })
   t.equal(rows.length, 6)
   t.strictSame(
     (await product.doctor()).filter((finding) => !finding.ok),

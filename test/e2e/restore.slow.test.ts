@@ -14,7 +14,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import t from 'tap'
-import { openSqlite } from '../../adapters/sqlite/openSqlite.ts'
+import { openSqlite } from '../../adapters/store/sqlite/openSqlite.ts'
 import { systemClock } from '../../core/ports/clock.ts'
 import { silentLog } from '../../core/ports/log.ts'
 import { runTollgate } from './helpers/child.ts'
@@ -74,7 +74,7 @@ t.test(
   },
 )
 
-/** Why files can not be mounted here; false where they can. */
+/** Why files cannot be mounted here; false where they can. */
 function noMounts(): string | false {
   const file = join(dir, 'mountable')
   writeFileSync(file, '')
@@ -127,21 +127,24 @@ t.test('a database that a gateway works on is not replaced', async (t) => {
   const lease = (await gateway.leases.take('process:gateway', 60_000))!
   const { code, stderr } = await tollgate('restore', copy, '--config', busy, '--force')
   t.equal(code, 2)
-  t.match(stderr, /A gateway works on .*worked-on\.db.*Stop it first/)
+  t.match(stderr, /A gateway is using .*worked-on\.db.*Stop the gateway first/)
   t.strictSame(await gateway.health(), [])
   // One that stands still has no lease any more, and goes on selling when it wakes up.
   const past = new DatabaseSync(path)
   past.exec('UPDATE leases SET expires_at_ms = expires_at_ms - 61000')
   past.close()
-  t.match(await tollgate('restore', copy, '--config', busy, '--force'), { code: 2, stderr: /Stop it first/ })
+  t.match(await tollgate('restore', copy, '--config', busy, '--force'), {
+    code: 2,
+    stderr: /Stop the gateway first/,
+  })
   await gateway.leases.release(lease)
   await gateway.close()
-  // Whoever can not see it does not take it for nobody's.
+  // A process that cannot see the lease does not treat it as free.
   const locking = new DatabaseSync(path)
   locking.exec('PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE')
   t.match(await tollgate('restore', copy, '--config', busy, '--force'), {
     code: 1,
-    stderr: /can not be seen/,
+    stderr: /Cannot determine whether a gateway uses/,
   })
   locking.close()
   t.equal((await tollgate('restore', copy, '--config', busy, '--force')).code, 0)

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { type Answer, answerStatus, answerWell } from './helpers/api.ts'
+import { type Answer, answerWell, responseStatus } from './helpers/api.ts'
 import { newBuyer, present } from './helpers/buyers.ts'
 import { startProduct } from './helpers/product.ts'
 
@@ -11,8 +11,8 @@ const cut: Answer = (_request, response) => {
   response.writeHead(200, { 'content-length': '1000' }).write('half of', () => response.destroy())
 }
 const failures: readonly [string, Answer, number, string][] = [
-  ['500', answerStatus(500), 502, 'upstream_error'],
-  ['503', answerStatus(503), 502, 'upstream_error'],
+  ['500', responseStatus(500), 502, 'upstream_error'],
+  ['503', responseStatus(503), 502, 'upstream_error'],
   ['a cut connection', cut, 502, 'upstream_error'],
   ['silence', silent, 504, 'upstream_timeout'],
 ]
@@ -24,10 +24,10 @@ for (const chain of chains.both) {
   t.test(`a seller that fails costs the buyer nothing on ${chain.name}`, async (t) => {
     const before = [await chain.balance(buyer.address), await chain.balance(payTo(chain))]
     // At once: one of them has to wait for the timeout. The same payment, one failure after the other, is below.
-    for (const [name, answer, status, code] of failures) {
+    for (const [name, respond, status, code] of failures) {
       const target = `${url}?n=${encodeURIComponent(name)}`
       const payment = await buyer.sign(target)
-      api.answerWith(answer)
+      api.answerWith(respond)
       const failed = await present(target, payment)
       t.match(failed, { status, body: { error: { code } } }, name)
       t.equal(failed.receipt, undefined)
@@ -48,7 +48,7 @@ for (const chain of chains.both) {
     async (t) => {
       const payment = await buyer.sign(`${url}?n=refused`)
       const before = await chain.balance(buyer.address)
-      api.answerWith(answerStatus(404))
+      api.answerWith(responseStatus(404))
       t.match(await present(`${url}?n=refused`, payment), { status: 404, text: '{"error":"broken"}' })
       t.equal(await chain.balance(buyer.address), before)
       api.answerWith(answerWell)

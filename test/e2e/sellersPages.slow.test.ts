@@ -3,9 +3,9 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { createServer } from 'node:net'
 import t from 'tap'
-import { startBrowser } from '../../vault/testing/browser.ts'
 import { startGateway } from '../helpers/gateway.ts'
 import { sellerOf } from '../helpers/sellerOf.ts'
+import { startBrowser } from '../helpers/vault/browser.ts'
 
 /** Tells in its title under which origin it ran, and what it could read of it. */
 const script =
@@ -109,11 +109,11 @@ async function startAttacker(): Promise<string> {
 
 const browser = await startBrowser(t)
 if (browser !== undefined) {
-  /** A page of the gateway's own: whoever runs here has the origin's key. */
+  /** A page of the gateway's own: a script that runs here has the origin's key. */
   const own = (_req: IncomingMessage, res: ServerResponse) =>
     void res.writeHead(200, { 'content-type': 'text/html', 'set-cookie': 'session=c00kie' }).end(html)
   const gateway = await startGateway(t, {
-    handOver: { web: own, upgrade: (_req, socket) => void socket.destroy(), close() {} },
+    forwarder: { web: own, upgrade: (_req, socket) => void socket.destroy(), close() {} },
   })
   const link = await gateway.addLink({ slug: 'pages', url: await startAttacker() })
   const context = await browser.newContext({ acceptDownloads: false })
@@ -147,10 +147,10 @@ if (browser !== undefined) {
   t.test(
     'a password that is meant for one seller does not go to another, nor is one asked for',
     async (t) => {
-      const heard: string[] = []
+      const received: string[] = []
       const asking = (name: string) =>
         sellerOf(t, (req, res) => {
-          heard.push(`${name} ${req.headers.authorization}`)
+          received.push(`${name} ${req.headers.authorization}`)
           const challenge = { 'www-authenticate': 'Basic realm="the same"' }
           res.writeHead(req.headers.authorization ? 200 : 401, challenge).end('{}')
         })
@@ -159,10 +159,10 @@ if (browser !== undefined) {
       const withPassword = honest.url.replace('http://', 'http://buyer:passw0rd@')
       await page.goto(withPassword).catch(() => {})
       await page.goto(curious.url).catch(() => {})
-      t.ok(heard.includes('curious undefined'))
+      t.ok(received.includes('curious undefined'))
       t.notOk(
-        heard.some((line) => line.startsWith('curious Basic')),
-        heard.join(),
+        received.some((line) => line.startsWith('curious Basic')),
+        received.join(),
       )
     },
   )

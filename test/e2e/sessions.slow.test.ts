@@ -35,17 +35,17 @@ for (const chain of chains.both) {
       const buyers = await Promise.all([1, 2, 3].map(() => newBuyer(chains, chain)))
       const had = await Promise.all(buyers.map(({ address }) => chain.balance(address)))
       const payments = await Promise.all(buyers.map((buyer) => signSession(session, buyer)))
-      const answers = await Promise.all(payments.map((payment) => paySessionWith(session, payment)))
+      const responses = await Promise.all(payments.map((payment) => paySessionWith(session, payment)))
       t.strictSame(
-        answers.map(({ status }) => status).toSorted(),
+        responses.map(({ status }) => status).toSorted(),
         [200, 409, 409],
-        answers.map((a) => a.text).join(),
+        responses.map((a) => a.text).join(),
       )
       const has = await Promise.all(buyers.map(({ address }) => chain.balance(address)))
-      for (const [i, { status }] of answers.entries())
+      for (const [i, { status }] of responses.entries())
         t.equal(had[i]! - has[i]!, status === 200 ? 750_000n : 0n)
       const next = await open()
-      const loser = answers.findIndex(({ status }) => status === 409)
+      const loser = responses.findIndex(({ status }) => status === 409)
       t.equal(
         (await paySessionWith(next, payments[loser]!)).status,
         200,

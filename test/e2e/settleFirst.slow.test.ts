@@ -1,5 +1,5 @@
 import t from 'tap'
-import { type Answer, answerStatus, answerWell } from './helpers/api.ts'
+import { type Answer, answerWell, responseStatus } from './helpers/api.ts'
 import { newBuyer, present } from './helpers/buyers.ts'
 import { eventually } from './helpers/eventually.ts'
 import { startProduct } from './helpers/product.ts'
@@ -50,8 +50,8 @@ for (const chain of chains.both) {
     const first = await present(`${url}?n=json`, payment)
     t.match(first, { status: 200, body: { data: { target: String }, _svc: { purchaseId: String } } })
     const again = await eventually(async () => {
-      const answer = await present(`${url}?n=json`, payment)
-      return answer.status === 200 ? answer : undefined
+      const response = await present(`${url}?n=json`, payment)
+      return response.status === 200 ? response : undefined
     })
     t.equal(again.text, first.text)
     t.equal(api.calls.length - called, 1)
@@ -63,14 +63,14 @@ for (const chain of chains.both) {
       const owed = (await purchases.ledgerCheck()).refundDue
       const payment = await buyer.sign(`${url}?n=fails`)
       const before = await chain.balance(payTo(chain))
-      api.answerWith(answerStatus(500))
+      api.answerWith(responseStatus(500))
       const failed = await present(`${url}?n=fails`, payment)
       api.answerWith(answerWell)
       t.match(failed, { status: 502, body: { error: { code: 'upstream_error', retryable: false } } })
       t.equal((await chain.balance(payTo(chain))) - before, 10_000n, 'the money is with the seller')
       t.match(failed.receipt, { success: true, transaction: (await chain.transfersTo(payTo(chain))).at(-1)! })
       const purchaseId = failed.headers.get('x-purchase-id')!
-      // At once, before anybody had to note that the seller owes it; as that call, as another one, and elsewhere.
+      // At once, before any process had to record that the seller owes it; as that call, as another one, and elsewhere.
       const { transaction } = failed.receipt!
       for (const target of [`${url}?n=fails`, `${url}?n=else`, `${elsewhere}?n=fails`]) {
         t.match(await present(target, payment), {
@@ -126,18 +126,21 @@ for (const chain of chains.both) {
         ...{ status: 409, body: { error: { code: 'payment_already_used' } } },
       })
 
-      const answers = await Promise.all(Array.from({ length: 8 }, () => present(target, payment)))
-      for (const answer of answers) t.match(answer, { status: 200, body: { _svc: { purchaseId: String } } })
-      t.equal(new Set(answers.map(({ text }) => text)).size, 1, 'all of them the same answer')
+      const responses = await Promise.all(Array.from({ length: 8 }, () => present(target, payment)))
+      for (const response of responses)
+        t.match(response, { status: 200, body: { _svc: { purchaseId: String } } })
+      t.equal(new Set(responses.map(({ text }) => text)).size, 1, 'all of them the same answer')
       t.equal(
         api.calls.filter((call) => call.endsWith(`n=late-${chain.name}`)).length,
         1,
         'the seller worked once',
       )
       t.equal((await chain.balance(payTo(chain))) - before, 10_000n, 'charged once')
-      t.equal(answers[0]!.receipt?.transaction, (await chain.transfersTo(payTo(chain))).at(-1))
+      t.equal(responses[0]!.receipt?.transaction, (await chain.transfersTo(payTo(chain))).at(-1))
       await eventually(async () =>
-        (await purchases.find(answers[0]!.body._svc!.purchaseId))?.status === 'delivered' ? true : undefined,
+        (await purchases.find(responses[0]!.body._svc!.purchaseId))?.status === 'delivered'
+          ? true
+          : undefined,
       )
       t.equal((await purchases.ledgerCheck()).refundDue, owed, 'and nothing is owed')
     },
@@ -151,7 +154,7 @@ for (const chain of chains.both) {
     t.equal((await present(target, payment)).status, 503)
     await chain.release()
     await eventually(async () => ((await purchases.ledgerCheck()).refundDue > owed ? true : undefined))
-    api.answerWith(answerStatus(500))
+    api.answerWith(responseStatus(500))
     t.match(await present(target, payment), { status: 502, body: { error: { code: 'upstream_error' } } })
     api.answerWith(answerWell)
     await eventually(async () => ((await purchases.ledgerCheck()).refundDue > owed ? true : undefined))

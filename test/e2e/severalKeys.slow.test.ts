@@ -11,7 +11,7 @@ import { writeConfig } from './helpers/config.ts'
 import { eventually } from './helpers/eventually.ts'
 import { openStore } from './helpers/store.ts'
 
-// Two `tollgate start` on one database with three keys, and a node 40 ms away. Whoever has the keys is killed.
+// Two `tollgate start` on one database with three keys, and a node 40 ms away. The process that holds the keys is killed.
 const AT_ONCE = 20
 const PATIENCE_MS = 60_000
 
@@ -31,8 +31,8 @@ const wallets = newSellerWallets(chains)
 const api = await startApi(t)
 const store = await openStore(config, env, wallets)
 const children = [await startGateway(t, config, env), await startGateway(t, second, env)] as const
-const told = 'another process of this installation settles with this key'
-const asker = await Promise.race(children.map((child, i) => child.said(told).then(() => i)))
+const notified = 'another process of this installation settles with this key'
+const asker = await Promise.race(children.map((child, i) => child.waitForOutput(notified).then(() => i)))
 const holder = 1 - asker
 const urls = [config.url, second.url]
 const link = await store.addLink({ url: api.url, slug: 'keys', price: '0.01' })
@@ -44,8 +44,8 @@ const buyer = await newBuyer(chains, chain)
 /** Comes back with the same payment until it is served, as a buyer's client does. */
 const bought = (target: string, payment: string) =>
   eventually(async (): Promise<Bought | undefined> => {
-    const answer = await present(target, payment).catch((): undefined => undefined)
-    if (answer?.status === 200) return answer
+    const response = await present(target, payment).catch((): undefined => undefined)
+    if (response?.status === 200) return response
     await sleep(200)
     return undefined
   }, PATIENCE_MS)
@@ -73,8 +73,8 @@ t.test('twenty of twenty at once over both gateways, by all keys', async (t) => 
     Array.from({ length: AT_ONCE }, (_, n) => buyer.sign(at(n % 2, `a${n}`))),
   )
   chain.rpc.add('*', { kind: 'delay', ms: 40 })
-  const answers = await Promise.all(payments.map((payment, n) => present(at(n % 2, `a${n}`), payment)))
-  for (const { status, text } of answers) t.equal(status, 200, text)
+  const responses = await Promise.all(payments.map((payment, n) => present(at(n % 2, `a${n}`), payment)))
+  for (const { status, text } of responses) t.equal(status, 200, text)
   chain.rpc.clear()
   t.equal(api.calls.length, AT_ONCE)
   const counts = await used()
@@ -88,8 +88,10 @@ t.test('twenty of twenty at once over both gateways, by all keys', async (t) => 
 
 t.test('one payment, many times at once over both, buys one call', async (t) => {
   const payment = await buyer.sign(at(0, 'same'))
-  const answers = await Promise.all(Array.from({ length: 30 }, (_, n) => present(at(n % 2, 'same'), payment)))
-  t.ok(answers.some(({ status }) => status === 200))
+  const responses = await Promise.all(
+    Array.from({ length: 30 }, (_, n) => present(at(n % 2, 'same'), payment)),
+  )
+  t.ok(responses.some(({ status }) => status === 200))
   t.equal(api.calls.length, AT_ONCE + 1)
   await holdTogether(AT_ONCE + 1)
 })
@@ -109,8 +111,8 @@ t.test(
     children[holder]!.signal('SIGKILL')
     await children[holder]!.exited
     await chain.release()
-    const answers = await Promise.all(payments.map((payment, n) => bought(at(asker, `k${n}`), payment)))
-    for (const { status } of answers) t.equal(status, 200)
+    const responses = await Promise.all(payments.map((payment, n) => bought(at(asker, `k${n}`), payment)))
+    for (const { status } of responses) t.equal(status, 200)
     await Promise.all(first)
     const before = await used()
     const more = await Promise.all(Array.from({ length: 6 }, (_, n) => buyer.sign(at(asker, `m${n}`))))

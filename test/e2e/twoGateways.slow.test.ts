@@ -21,10 +21,10 @@ const buyer = await newBuyer(chains, evm)
 
 t.test('a buyer may call either: one of them signs, and the other hands it what it is paid', async (t) => {
   const payments = await Promise.all(Array.from({ length: 6 }, (_, n) => buyer.sign(`${url}?n=${n}`)))
-  const answers = await Promise.all(
+  const responses = await Promise.all(
     payments.map((payment, n) => present(`${n % 2 === 0 ? url : atSecond}?n=${n}`, payment)),
   )
-  for (const { status, text } of answers) t.equal(status, 200, text)
+  for (const { status, text } of responses) t.equal(status, 200, text)
   t.equal(product.api.calls.length, 6)
   t.strictSame(errors, [])
   const again = await Promise.all(
@@ -32,7 +32,7 @@ t.test('a buyer may call either: one of them signs, and the other hands it what 
   )
   t.strictSame(
     again.map(({ text }) => text),
-    answers.map(({ text }) => text),
+    responses.map(({ text }) => text),
     'and a repeat gets its answer from either',
   )
   t.equal(product.api.calls.length, 6)
@@ -40,10 +40,10 @@ t.test('a buyer may call either: one of them signs, and the other hands it what 
 
 t.test('one payment, a hundred times at once over both: one call, one purchase, one transfer', async (t) => {
   const payment = await buyer.sign(`${atSecond}?n=hundred`)
-  const answers = await Promise.all(
+  const responses = await Promise.all(
     Array.from({ length: 100 }, (_, n) => present(`${n % 2 === 0 ? url : atSecond}?n=hundred`, payment)),
   )
-  const served = answers.filter(({ status }) => status === 200)
+  const served = responses.filter(({ status }) => status === 200)
   t.ok(served.length > 0)
   t.ok(served.every(({ text }) => text === served[0]!.text))
   t.equal(product.api.calls.length, 7)
@@ -55,18 +55,18 @@ t.test('one with another secret does not start beside them', async (t) => {
   const env = { ...chains.env, TOLLGATE_SECRET: 'ab'.repeat(32) }
   const { file: third } = await config.beside('third')
   await t.rejects(startTollgate(await readConfig(third, env), { env, log }), {
-    message: /another secret works on this database/,
+    message: /another secret uses this database/,
   })
 })
 
 t.test('when the first has ended, the second settles', async (t) => {
   await product.tollgate.close()
   const payment = await buyer.sign(`${atSecond}?n=after`)
-  const answer = await eventually(async () => {
+  const response = await eventually(async () => {
     const { status, text } = await present(`${atSecond}?n=after`, payment)
     return status === 503 ? undefined : { status, text }
   })
-  t.equal(answer.status, 200, answer.text)
+  t.equal(response.status, 200, response.text)
   t.match(await second.stack.store.purchases.ledgerCheck(), { purchases: 8, unresolvedPayments: 0 })
   t.equal((await evm.transfersTo(product.payTo(evm))).length, 8)
 })

@@ -30,15 +30,15 @@ async function holdsForOnePayment(
   const second = await present(url, payment)
   t.equal(second.body.error?.code, 'settlement_pending', 'asked again meanwhile, it is still pending')
   t.equal(second.body.purchaseId, first.body.purchaseId)
-  // What is known of the transfer is said, in the body and to whoever reads headers only.
+  // The known facts of the transfer are in the body and in the headers, for clients that read only headers.
   const { transaction } = first.body
   t.match(first.receipt, { success: false, errorReason: 'settlement_pending', transaction: transaction! })
   t.equal(second.receipt?.transaction, transaction)
   await mend()
 
   const last = await eventually(async () => {
-    const answer = await present(url, payment)
-    return answer.status === 503 ? undefined : answer
+    const response = await present(url, payment)
+    return response.status === 503 ? undefined : response
   })
   t.equal(last.status, 200, last.text)
   t.equal(last.body._svc?.purchaseId, first.body.purchaseId, 'the purchase that was named')

@@ -1,7 +1,7 @@
 import { base58 } from '@scure/base'
 import t from 'tap'
 import { createStore } from '../../cli/runtime/createStore.ts'
-import { newSolanaSecret } from '../../localnet/demoBuyer.ts'
+import { newSolanaSecret } from '../../localnet/demoWallets.ts'
 import { newBuyer, present } from './helpers/buyers.ts'
 import { startChains } from './helpers/chains.ts'
 import { eventually } from './helpers/eventually.ts'
@@ -66,11 +66,11 @@ t.test(
     const refused = await present(link.fullUrl, offer)
     t.match(refused, {
       status: 402,
-      body: { error: { code: 'invalid_payment', message: /seller.*no account.*Make its/ } },
+      body: { error: { code: 'invalid_payment', message: /seller.*no account.*Create its/ } },
     })
 
     solana.createAta(wallet)
-    // Whoever looks at the profile makes it look again, and so does the clock, if later.
+    // Reading the profile triggers a new check, and so does the clock, only later.
     t.same((await store.call('GET', '/api/v1/profile')).payout, {
       base: product.wallets.base,
       solana: wallet,
@@ -87,12 +87,12 @@ t.test('a link that nobody can pay answers 503 with the reason, never an empty o
   const store = await openStore('closed', { solana: wallet })
   const { fullUrl } = await store.addLink('closed')
   for (const url of [fullUrl, `${fullUrl}?x402Version=1`]) {
-    const answer = await fetch(url)
-    t.equal(answer.status, 503)
-    t.match(await answer.json(), {
+    const response = await fetch(url)
+    t.equal(response.status, 503)
+    t.match(await response.json(), {
       error: { code: 'settlement_unavailable', message: new RegExp(`${wallet} has no account`) },
     })
-    t.equal(answer.headers.get('retry-after'), '60')
+    t.equal(response.headers.get('retry-after'), '60')
   }
   solana.createAta(wallet)
   await store.call('GET', '/api/v1/profile')

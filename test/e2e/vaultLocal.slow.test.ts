@@ -2,8 +2,8 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
 import t from 'tap'
-import { connectMcp } from '../../admin-api/mcp/testing/connectMcp.ts'
-import { startBrowser } from '../../vault/testing/browser.ts'
+import { connectMcp } from '../helpers/admin-api/mcp/connectMcp.ts'
+import { startBrowser } from '../helpers/vault/browser.ts'
 import { present } from './helpers/buyers.ts'
 import { runTollgate } from './helpers/child.ts'
 import { reportOf, startPayingVault } from './helpers/payingVault.ts'
@@ -14,7 +14,7 @@ const { chains, api, payTo } = product
 const vault = await startPayingVault(t, chains, ['--mode', 'http-mcp'])
 const cheap = await product.addLink('cheap', '0.01')
 const dear = await product.addLink('dear', '0.25')
-const tooDear = await product.addLink('too-dear', '1.5')
+const tooExpensive = await product.addLink('too-dear', '1.5')
 
 for (const chain of chains.both) {
   const buyer = vault.addressOn(chain)
@@ -30,7 +30,7 @@ for (const chain of chains.both) {
     const report = await reportOf(vault.pay(`${cheap}?n=${chain.name}-1`, chain))
     t.match(report, { outcome: 'paid', exitCode: 0, isVerified: true, charged: 'yes', attempts: 1 })
     t.match(report.payment, { payer: buyer, network: chain.network, amount: '0.01' })
-    t.match(report.answer.body, { data: { target: /\/cheap\?n=/ }, _svc: { purchaseId: String } })
+    t.match(report.response.body, { data: { target: /\/cheap\?n=/ }, _svc: { purchaseId: String } })
     t.ok((await chain.transfersTo(payTo(chain))).includes(report.transaction))
     t.strictSame(await state(), {
       transfers: before.transfers + 1,
@@ -46,7 +46,7 @@ for (const chain of chains.both) {
     const before = await state()
     const paying = vault.pay(`${dear}?n=${chain.name}-2`, chain)
     const question = await vault.question()
-    await paying.said(`Waiting for the owner: tollgate vault approve ${question.id}`)
+    await paying.waitForOutput(`Waiting for the owner: tollgate vault approve ${question.id}`)
     t.match(question, { amount: '0.25', currency: 'USDC', agent: 'shopper', opaque: false })
     t.match(question.effects.join(' '), new URL(dear).host)
     t.strictSame(await state(), { ...before, reserved: 250_000n }, 'the money is held, and still there')
@@ -67,7 +67,7 @@ for (const chain of chains.both) {
     const denied = vault.pay(`${dear}?n=${chain.name}-3`, chain)
     await vault.deny(await vault.question())
     t.match(await reportOf(denied), { outcome: 'vault_refused', exitCode: 10, charged: 'no' })
-    const refused = await reportOf(vault.pay(`${tooDear}?n=${chain.name}-4`, chain))
+    const refused = await reportOf(vault.pay(`${tooExpensive}?n=${chain.name}-4`, chain))
     t.match(refused, { outcome: 'above_cap', exitCode: 4 }, "the command's own cap comes first")
     t.strictSame(await state(), before)
   })
@@ -79,10 +79,10 @@ for (const chain of chains.both)
     async (t) => {
       const before = { transfers: await chain.transfersTo(payTo(chain)), signings: await vault.signings() }
       const buying = vault.pay(`${cheap}?n=${chain.name}-killed`, chain)
-      await buying.said('Kept in ')
+      await buying.waitForOutput('is stored in ')
       buying.signal('SIGKILL')
       await buying.exited
-      const [, file] = /Kept in (\S+\.json); sending/.exec(buying.stderr())!
+      const [, file] = /is stored in (\S+\.json) and sent/.exec(buying.stderr())!
       const rpcUrl = chain.name === 'evm' ? chains.evm.rpcUrl : chains.solana.rpcUrl
       const resumed = await reportOf(runTollgate(t, ['pay', '--resume', file!, '--rpc', rpcUrl]))
       t.match(resumed, { outcome: 'paid', isVerified: true, charged: 'yes' })
@@ -135,14 +135,14 @@ for (const chain of chains.both)
 
       const market = await connectMcp(t, product.url)
       const call = { link: cheap, query: { n: `tools-${chain.name}` } }
-      const { structuredContent: asked } = await market.call('call_link', call)
+      const { structuredContent: requests } = await market.call('call_link', call)
       const signed = await client.callTool({
         name: 'vault_sign_x402',
-        arguments: { payment_required: asked, max_amount: '0.01', network: chain.network },
+        arguments: { payment_required: requests, max_amount: '0.01', network: chain.network },
       })
       const { payment_header: payment } = signed.structuredContent as { payment_header: string }
       const byTools = await market.call('call_link', { ...call, payment })
-      t.match(byTools.structuredContent, { status: 200, answer: { target: /n=tools-/ } }, 'by tools alone')
+      t.match(byTools.structuredContent, { status: 200, response: { target: /n=tools-/ } }, 'by tools alone')
 
       const tooMuch = await client.callTool({
         name: 'vault_sign_x402',
@@ -176,7 +176,7 @@ t.test(
     await vault.owner.call('POST', '/v1/vault/lock', {})
     t.match(await reportOf(vault.pay(`${cheap}?n=7`, chain)), { outcome: 'vault_locked', exitCode: 12 })
     await vault.kill()
-    t.match(await reportOf(vault.pay(`${cheap}?n=8`, chain)), { outcome: 'vault_away', exitCode: 13 })
+    t.match(await reportOf(vault.pay(`${cheap}?n=8`, chain)), { outcome: 'vault_unavailable', exitCode: 13 })
     t.equal(api.calls.length, called)
     await vault.start()
     t.equal(await vault.verify(), true, 'the log is whole')

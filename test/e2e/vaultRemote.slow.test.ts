@@ -1,5 +1,5 @@
 import t from 'tap'
-import { tapRelay } from '../../vault/remote/testing/tap.ts'
+import { tapRelay } from '../helpers/vault/remote/tap.ts'
 import { reportOf, startPayingVault } from './helpers/payingVault.ts'
 import { startProduct } from './helpers/product.ts'
 import { startProxyProcess, startRelayProcess } from './helpers/remoteAgent.ts'
@@ -23,7 +23,7 @@ t.test('above its limit the owner at home is asked, and the agent waits for the 
   const dear = await product.addLink('remote-dear', '0.25')
   const paying = vault.pay(`${dear}?n=2`, solana, { vault: proxy.url })
   const question = await vault.question()
-  await paying.said(`tollgate vault approve ${question.id}`)
+  await paying.waitForOutput(`tollgate vault approve ${question.id}`)
   t.strictSame(await solana.transfersTo(payTo(solana)), [])
   await vault.approve(question)
   const report = await reportOf(paying)
@@ -55,7 +55,7 @@ t.test('without its vault the proxy says so, and nothing is paid', async (t) => 
   const before = await evm.transfersTo(payTo(evm))
   await vault.kill()
   const report = await reportOf(vault.pay(`${cheap}?n=4`, evm, { vault: proxy.url }))
-  t.match(report, { outcome: 'vault_away', exitCode: 13 })
+  t.match(report, { outcome: 'vault_unavailable', exitCode: 13 })
   t.strictSame(await evm.transfersTo(payTo(evm)), before)
   await vault.start()
   t.equal(await vault.verify(), true)

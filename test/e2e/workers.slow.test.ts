@@ -1,9 +1,9 @@
 import { Keypair } from '@solana/web3.js'
 import t from 'tap'
-import { connectMcp } from '../../admin-api/mcp/testing/connectMcp.ts'
-import { readEvents } from '../../admin-api/testing/readEvents.ts'
-import { tokenProgramAddress } from '../../core/solana/programs.ts'
-import { signAgain, signSolana, transferInstruction } from '../../localnet/sendToken.fixture.ts'
+import { tokenProgramAddress } from '../../core/solana/addresses.ts'
+import { connectMcp } from '../helpers/admin-api/mcp/connectMcp.ts'
+import { readEvents } from '../helpers/admin-api/readEvents.ts'
+import { signAgain, signSolana, transferInstruction } from '../helpers/localnet/sendToken.ts'
 import { startApi } from './helpers/api.ts'
 import { newBuyer, present, read } from './helpers/buyers.ts'
 import { newSellerWallets, startChains } from './helpers/chains.ts'
@@ -50,12 +50,12 @@ t.test('two gateway processes sell for one store with one settling key per chain
       bought.map((b) => b.status),
       calls.map(() => 200),
     )
-    const told = bought.map((b) => b.receipt?.transaction).sort()
+    const notified = bought.map((b) => b.receipt?.transaction).sort()
     const transfers = await Promise.all([
       chains.both[0].transfersTo(base),
       chains.both[1].transfersTo(solana),
     ])
-    t.strictSame(told, transfers.flat().sort(), 'each by a transfer of its own')
+    t.strictSame(notified, transfers.flat().sort(), 'each by a transfer of its own')
     for (const chain of chains.both) {
       t.equal(await chain.balance(chain.name === 'evm' ? base : solana), 100_000n, `${chain.name}: ten sales`)
     }
@@ -75,23 +75,23 @@ t.test('two gateway processes sell for one store with one settling key per chain
     }
     const stream = await fetch(`${config.url}/api/operator/live`, { headers })
     t.equal(stream.headers.get('content-type'), 'text/event-stream; charset=utf-8')
-    const sums = { asked: 0, paid: 0, answered: 0 }
+    const rollups = { asked: 0, paid: 0, answered: 0 }
     const calls = 12
     let isFirst = true
-    for await (const { data } of readEvents<typeof sums & { processes: number; silent: number }>(stream)) {
-      for (const kind of ['asked', 'paid', 'answered'] as const) sums[kind] += data[kind]
+    for await (const { data } of readEvents<typeof rollups & { processes: number; silent: number }>(stream)) {
+      for (const kind of ['asked', 'paid', 'answered'] as const) rollups[kind] += data[kind]
       if (data.silent === 0) t.equal(data.processes, 3, 'the first process and two workers')
       if (isFirst) {
         // Connections of their own, which the workers share out between them.
         const unpaid = Array.from({ length: calls }, () => fetch(url, { headers: { connection: 'close' } }))
-        for (const answer of await Promise.all(unpaid)) t.equal(answer.status, 402)
+        for (const response of await Promise.all(unpaid)) t.equal(response.status, 402)
         t.equal((await read(await buyers[0]!.fetchV2(`${url}?n=live`))).status, 200)
       }
       isFirst = false
-      if (sums.answered >= 1 && sums.asked >= calls) break
+      if (rollups.answered >= 1 && rollups.asked >= calls) break
     }
     // The buyer asks for the price first.
-    t.strictSame(sums, { asked: calls + 1, paid: 1, answered: 1 })
+    t.strictSame(rollups, { asked: calls + 1, paid: 1, answered: 1 })
 
     const { rows } = await ask('settling')
     t.equal(rows.length, 2)
@@ -113,7 +113,7 @@ t.test('two gateway processes sell for one store with one settling key per chain
       ['points', 'paymentPoints'].map((name) => ({ name, value: 1_000_000, isDefault: false })),
     )
     const [checked] = await tollgate(['check', '--json', '--config', config.file])
-    t.strictSame(program.steps, checked.program, 'as tollgate check has it')
+    t.strictSame(program.steps, checked.pipeline, 'as tollgate check has it')
     t.match(await ask('stores'), { rows: [{ username: 'fleet', links: 1 }], next: null })
   })
 
@@ -130,7 +130,7 @@ t.test('two gateway processes sell for one store with one settling key per chain
         Promise.all([1, 2, 3].map(() => present(`${url}?n=${n}`, payment))),
       ])
       for (const { structuredContent } of byTool)
-        t.match(structuredContent, { status: 200, answer: overHttp[0]!.body.data })
+        t.match(structuredContent, { status: 200, response: overHttp[0]!.body.data })
       for (const { text } of overHttp) t.equal(text, overHttp[0]!.text)
       t.equal((await chain.balance(payTo)) - before, 10_000n, chain.name)
       t.equal(api.calls.length - callsBefore, 1)
@@ -174,12 +174,12 @@ t.test('two gateway processes sell for one store with one settling key per chain
             headers: { ...headers[i % headers.length]!, connection: 'close' },
           }).then(read),
         )
-        const answers = await Promise.all(calls)
-        const sold = answers.filter(({ status }) => status === 200)
-        t.ok(sold.length > 0, answers[0]!.text)
+        const responses = await Promise.all(calls)
+        const sold = responses.filter(({ status }) => status === 200)
+        t.ok(sold.length > 0, responses[0]!.text)
         t.equal(new Set(sold.map(({ body }) => body._svc?.purchaseId)).size, 1, 'one purchase')
         t.strictSame(
-          answers.filter(({ status }) => ![200, 409, 503].includes(status)),
+          responses.filter(({ status }) => ![200, 409, 503].includes(status)),
           [],
         )
         t.equal((await chain.balance(solana)) - before, 10_000n, 'one transfer')
@@ -218,10 +218,10 @@ t.test('two gateway processes sell for one store with one settling key per chain
     const payment = await buyers[0]!.sign(target)
     const before = api.calls.length
     const earned = await chains.both[0].balance(base)
-    const answers = await Promise.all(Array.from({ length: 16 }, () => present(target, payment)))
+    const responses = await Promise.all(Array.from({ length: 16 }, () => present(target, payment)))
     t.equal(api.calls.length - before, 1, 'the seller worked once')
     t.ok(
-      answers.every((a) => a.status === 200 && a.text === answers[0]!.text),
+      responses.every((a) => a.status === 200 && a.text === responses[0]!.text),
       'everybody gets that answer',
     )
     t.equal((await chains.both[0].balance(base)) - earned, 10_000n, 'one transfer')

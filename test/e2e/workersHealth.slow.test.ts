@@ -160,7 +160,7 @@ t.test('one process asks each API once a round, and a silent one is paused every
   const uneven: string[] = []
   t.strictSame(probes, [], 'none until the configuration asks for them')
   rewrite(probing)
-  await fleet.said('configuration read again')
+  await fleet.waitForOutput('configuration reloaded')
   await eventually(async () => {
     const counts = ['/one', '/two', '/three'].map(count)
     // One that has not answered yet is left out of a turn.
@@ -169,7 +169,7 @@ t.test('one process asks each API once a round, and a silent one is paused every
   })
   t.strictSame(uneven, [], 'as often as its neighbours, at any time')
   const { data: health } = await api('GET', `/${links[0]!.id}/health`)
-  t.ok(JSON.stringify(health).includes('Answered with status 200'), 'it is in the history')
+  t.ok(JSON.stringify(health).includes('The response has status 200'), 'it is in the history')
 
   mood.status = 500
   for (const link of links) await eventually(async () => (await isSuspended(link)) || undefined)

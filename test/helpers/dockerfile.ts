@@ -8,7 +8,7 @@ export interface Instruction {
 
 /**
  * The stages of a Dockerfile, each from its FROM on. Knows comments, continued lines and nothing else: no here-documents and no
- * other escape character, and throws at what it can not read.
+ * other escape character, and throws at what it cannot read.
  */
 export function stagesOf(file: string): Instruction[][] {
   const lines = readFileSync(file, 'utf8')

@@ -1,37 +1,37 @@
 import { randomUUID } from 'node:crypto'
 import type { AddressInfo } from 'node:net'
 import type { Test } from 'tap'
-import { createEgress } from '../../adapters/egress/createEgress.ts'
-import { createAnswerMemory } from '../../adapters/memory/answerMemory.ts'
+import { createReceiptSigner } from '../../adapters/chains/evm/receiptSigner.ts'
+import { createWalletProofs } from '../../adapters/chains/wallets/walletProofs.ts'
+import { createEgress } from '../../adapters/egress/egress.ts'
+import { createJobChannel } from '../../adapters/memory/changes.ts'
 import { createMemoryCounters } from '../../adapters/memory/counters.ts'
-import { createJobLine } from '../../adapters/memory/jobLine.ts'
-import { createMemory } from '../../adapters/memory/store/memory.ts'
-import { openMemory } from '../../adapters/memory/store/openMemory.ts'
-import { createMetrics } from '../../adapters/metrics/createMetrics.ts'
-import { createSealer } from '../../adapters/secrets/createSealer.ts'
-import { openSqlite } from '../../adapters/sqlite/openSqlite.ts'
+import { createResponseBuffer } from '../../adapters/memory/responseBuffer.ts'
+import { createMetrics } from '../../adapters/metrics/metrics.ts'
+import { createSealer } from '../../adapters/secrets/sealer.ts'
+import { openSqlite } from '../../adapters/store/sqlite/openSqlite.ts'
 import { parseConfig } from '../../core/config/loadConfig.ts'
 import { type Asset, builtInAssets } from '../../core/domain/asset.ts'
-import type { Link, Payout } from '../../core/domain/link.ts'
-import { linkDefaults } from '../../core/domain/linkDefaults.ts'
+import { type Link, linkDefaults, type Payout } from '../../core/domain/link.ts'
 import { buildGeneration, type PluginEntry } from '../../core/kernel/generation.ts'
 import { createPluginLoader } from '../../core/kernel/pluginLoader.ts'
-import { createPayments } from '../../core/payments/engine.ts'
-import { type HeldLease, holdLease } from '../../core/payments/heldLease.ts'
+import { PaymentEngine } from '../../core/payments/engine.ts'
+import { type HeldLease, holdLease } from '../../core/payments/leases.ts'
 import { createPurchaseNotes } from '../../core/payments/purchase.ts'
 import type { AnyGatewayPlugin } from '../../core/plugin/gateway.ts'
 import type { GatewayPorts } from '../../core/plugin/ports.ts'
 import type { Settler } from '../../core/ports/chains/settler.ts'
 import { type Clock, machineClock, systemClock } from '../../core/ports/clock.ts'
 import { type Log, silentLog } from '../../core/ports/log.ts'
-import type { Books } from '../../core/ports/store/books.ts'
+import type { Ledger } from '../../core/ports/store/ledger.ts'
 import type { DataStore } from '../../core/ports/store/store.ts'
-import type { HandOver } from '../../gateway/handOver.ts'
-import { createGateway, type Gateway, type GatewayOptions } from '../../gateway/server.ts'
+import type { Forwarder } from '../../gateway/adminForwarder.ts'
+import { Gateway, type GatewayOptions } from '../../gateway/server.ts'
 import { builtInPlugins } from '../../plugins/builtIn.ts'
 import { testPayTo } from './settler.ts'
+import { openTestStore } from './store/testStore.ts'
 
-/** A gateway of a test: real sockets, a whole store in memory, the plugins of a real configuration. */
+/** A gateway of a test: real sockets, a whole store, the plugins of a real configuration. */
 export interface TestGateway {
   readonly url: string
   readonly port: number
@@ -39,7 +39,7 @@ export interface TestGateway {
   readonly ports: GatewayPorts
   readonly store: DataStore
   /** What the engine writes to: the store's, behind what a test put in front of it. */
-  readonly books: Books
+  readonly ledger: Ledger
   /** This process's own lease. */
   readonly lease: HeldLease
   readonly storeId: string
@@ -70,16 +70,16 @@ export interface TestGatewayOptions {
   readonly log?: Log
   /** Bytes that answers may take while they are held; a quarter of the machine's memory by default. */
   readonly heldBytes?: number
-  /** The store is SQLite, in this file, instead of memory. */
+  /** The store has this file and threads of its own, as a gateway's. */
   readonly dbPath?: string
   /** A store that is open already, such as another process's; it stays open. */
   readonly store?: DataStore
   /** Where requests go that are no calls of a link; by default they are 404. */
-  readonly handOver?: HandOver
+  readonly forwarder?: Forwarder
   /** Puts something between the plugins and a port: failures, counters, another clock. */
   readonly adapt?: (ports: GatewayPorts) => GatewayPorts
-  /** Puts something between the payment engine and the books. */
-  readonly adaptBooks?: (books: Books) => Books
+  /** Puts something between the payment engine and the ledger. */
+  readonly adaptLedger?: (ledger: Ledger) => Ledger
 }
 
 /** The built-in plugins with limits that a test does not reach. */
@@ -99,8 +99,7 @@ export async function startGateway(t: Test, options: TestGatewayOptions = {}): P
   let aheadMs = 0
   const storeClock = { now: () => machineClock.now() + aheadMs }
   const store = options.store ?? (await openStore(options.dbPath, storeClock, log))
-  const { changes } = store
-  const books = options.adaptBooks?.(store.books) ?? store.books
+  const ledger = options.adaptLedger?.(store.ledger) ?? store.ledger
   const egress = createEgress({ allowPrivateCidrs: ['127.0.0.0/8', '::1/128'], log })
   const networks = new Set(settlers.map((s) => s.network))
   const instanceId = randomUUID()
@@ -109,7 +108,8 @@ export async function startGateway(t: Test, options: TestGatewayOptions = {}): P
   const chains = {
     assets: options.assets ?? builtInAssets.filter((a) => networks.has(a.network)),
     settlers,
-    settler: (network: string) => settlers.find((s) => s.network === network),
+    settler: (network: string, scheme = 'exact') =>
+      settlers.find((s) => s.network === network && s.schemes.some((one) => one === scheme)),
   }
   const notes = createPurchaseNotes(sealer, '_svc')
   const ownPorts: GatewayPorts = {
@@ -117,14 +117,17 @@ export async function startGateway(t: Test, options: TestGatewayOptions = {}): P
     log,
     counters: createMemoryCounters(),
     links: store.links,
-    payments: createPayments({ books, chains, notes, lease, clock, log }),
+    payments: new PaymentEngine({ ledger, chains, notes, lease, clock, log }),
     purchases: store.purchases,
-    figures: store.figures,
+    stats: store.stats,
     healthChecks: store.healthChecks,
     leases: store.leases,
-    changes,
+    changes: store.changes,
     egress,
     sealer,
+    walletProofs: createWalletProofs({ evmChainId: 84532 }),
+    nonces: store.nonces,
+    receiptSigner: createReceiptSigner(sealer),
     metrics: createMetrics().metrics,
     chains,
     service: {
@@ -134,8 +137,9 @@ export async function startGateway(t: Test, options: TestGatewayOptions = {}): P
       instanceId,
       runsJobs: true,
     },
-    jobLine: createJobLine(log),
-    answerMemory: createAnswerMemory(options.heldBytes),
+    jobChannel: createJobChannel(log),
+    channels: null,
+    responseBuffer: createResponseBuffer(options.heldBytes),
   }
   const ports = options.adapt?.(ownPorts) ?? ownPorts
   const build = async (uses: readonly PluginUse[]) =>
@@ -145,11 +149,11 @@ export async function startGateway(t: Test, options: TestGatewayOptions = {}): P
     })
   const generation = await build(options.plugins ?? defaultPlugins)
   const notHere = (res: { writeHead(status: number): { end(): void } }) => res.writeHead(404).end()
-  const gateway = createGateway(
+  const gateway = new Gateway(
     generation,
     {
       ...ports,
-      handOver: options.handOver ?? {
+      forwarder: options.forwarder ?? {
         web: (_req, res) => notHere(res),
         upgrade: (_req, socket) => void socket.destroy(),
         close() {},
@@ -183,7 +187,7 @@ export async function startGateway(t: Test, options: TestGatewayOptions = {}): P
     gateway,
     ports,
     store,
-    books,
+    ledger,
     lease,
     storeId,
     later(ms) {
@@ -193,7 +197,6 @@ export async function startGateway(t: Test, options: TestGatewayOptions = {}): P
     async addLink(given) {
       const id = randomUUID()
       await store.links.create({ ...ownDefaults, id, storeId, ...given })
-      changes.publish({ kind: 'link', username: 'demo', slug: given.slug })
       const path = `/api/link/demo/${given.privateSlug ?? given.slug}`
       return { id, path, url: url + path }
     },
@@ -201,7 +204,7 @@ export async function startGateway(t: Test, options: TestGatewayOptions = {}): P
 }
 
 async function openStore(path: string | undefined, storeClock: Clock, log: Log): Promise<DataStore> {
-  if (path === undefined) return openMemory({ memory: createMemory(storeClock), log })
+  if (path === undefined) return openTestStore({ storeClock, log })
   return openSqlite({ path, clock: systemClock, storeClock, log })
 }
 

@@ -6,8 +6,8 @@ import { createScriptedSettler, scriptedPayment } from './settler.ts'
 export const limits = {
   headersTimeoutMs: 400,
   bodyTimeoutMs: 400,
-  answerTimeoutMs: 1_000,
-  maxAnswerBytes: 100_000,
+  responseTimeoutMs: 1_000,
+  maxResponseBytes: 100_000,
   maxRequestBytes: 32 * 1024 * 1024,
 }
 

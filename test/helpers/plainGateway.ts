@@ -15,7 +15,7 @@ export interface PlainGateway {
 }
 
 /** Starts gateways on one SQLite file; `start` may be called again with the same port. */
-export async function plainGateways(t: Test, gatewayOptions: object) {
+export async function plainGateways(t: Test, gatewayOptions: object, sections: object = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-plain-'))
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
   let stored: { readonly apiKey: string } | undefined
@@ -30,6 +30,7 @@ export async function plainGateways(t: Test, gatewayOptions: object) {
       egress: { allowPrivateCidrs: ['127.0.0.0/8'] },
       plugins: defaultPlugins,
       log: { format: 'json' },
+      ...sections,
     }
     writeFileSync(file, JSON.stringify(config))
     const child = await startGateway(t, { file }, {})

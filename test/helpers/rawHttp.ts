@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net'
 import type { Test } from 'tap'
 
 /** What a server said on one connection. */
-export interface Said {
+export interface TalkResult {
   /** Everything it wrote, latin1. */
   readonly text: string
   /** The status lines' codes, in order; interim ones included. */
@@ -23,11 +23,11 @@ export async function talk(
   port: number,
   bytes: string | Buffer,
   isEnough: (text: string) => boolean = () => false,
-): Promise<Said> {
+): Promise<TalkResult> {
   const socket = connect(port, '127.0.0.1')
   socket.on('error', () => {})
   let text = ''
-  const said = new Promise<boolean>((resolve) => {
+  const result = new Promise<boolean>((resolve) => {
     const timer = setTimeout(resolve, PATIENCE_MS, false)
     const end = (closed: boolean) => {
       clearTimeout(timer)
@@ -40,13 +40,13 @@ export async function talk(
     socket.on('close', () => end(true))
   })
   socket.write(typeof bytes === 'string' ? Buffer.from(bytes, 'latin1') : bytes)
-  const closed = await said
+  const closed = await result
   socket.destroy()
   return { text, statuses: [...text.matchAll(/HTTP\/1\.1 (\d{3}) /g)].map((m) => Number(m[1])), closed }
 }
 
 /** One whole answer has come, by its Content-Length or its last chunk, on a connection that stays open. */
-export function hasWholeAnswer(text: string): boolean {
+export function hasWholeResponse(text: string): boolean {
   const end = text.indexOf('\r\n\r\n')
   if (end < 0) return false
   if (/connection: close/i.test(text.slice(0, end))) return false

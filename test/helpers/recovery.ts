@@ -7,14 +7,14 @@ import type { TestGateway } from './gateway.ts'
  * @param daysLater how many days have passed by its own clock
  */
 export function recoveryOf(gateway: TestGateway, daysLater = 0) {
-  const { ports, store, books, lease } = gateway
+  const { ports, store, ledger, lease } = gateway
   const { payments, purchases, chains, log, sealer, service } = ports
   const clock = { now: () => ports.clock.now() + daysLater * 86_400_000 }
   const notes = createPurchaseNotes(sealer, service.metadataField)
   const { leases, sessions } = store
   const refundProofs = { prove: async () => ({ status: 'not_configured' }) as const }
   const parts = {
-    books,
+    ledger,
     leases,
     payments,
     purchases,

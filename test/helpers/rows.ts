@@ -1,12 +1,18 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { type Asset, builtInAssets } from '../../core/domain/asset.ts'
-import type { PaymentIdentity, PaymentRecord, PaymentState, StoredAnswer } from '../../core/domain/payment.ts'
+import type {
+  PaymentIdentity,
+  PaymentRecord,
+  PaymentState,
+  StoredResponse,
+} from '../../core/domain/payment.ts'
 import { assetOf, purchaseOf, type Sale } from '../../core/payments/purchase.ts'
+import { leaveChain, payBack } from '../../core/payments/reconciliation.ts'
 import * as rules from '../../core/payments/rules.ts'
-import type { Books } from '../../core/ports/store/books.ts'
+import type { Ledger } from '../../core/ports/store/ledger.ts'
 import { testAsset, testNetwork, testPayTo } from './settler.ts'
 
-/** A payment that a test wants in the books; whatever is not said has a value of its own. */
+/** A payment that a test wants in the ledger; omitted fields have defaults. */
 export interface WantedRow extends Partial<PaymentIdentity> {
   readonly state: PaymentState
   readonly linkId: string | null
@@ -19,7 +25,7 @@ export interface WantedRow extends Partial<PaymentIdentity> {
   readonly lease?: number
   readonly transaction?: string
   /** Kept with it where the state has one; null for none. */
-  readonly answer?: StoredAnswer | null
+  readonly response?: StoredResponse | null
   /** Why it failed or is owed. */
   readonly reason?: string
   readonly atMs?: number
@@ -28,15 +34,15 @@ export interface WantedRow extends Partial<PaymentIdentity> {
   readonly assets?: readonly Asset[]
 }
 
-export const keptAnswer: StoredAnswer = {
+export const storedResponse: StoredResponse = {
   status: 200,
   headers: ['Content-Type', 'application/json'],
   body: Buffer.from('{"a":1}'),
 }
 
 /** Brings a payment to where a test wants it, by the rules that a real one moves by. */
-export async function bring(books: Books, wanted: WantedRow): Promise<PaymentRecord> {
-  const { state, answer = keptAnswer, reason = 'test' } = wanted
+export async function bring(ledger: Ledger, wanted: WantedRow): Promise<PaymentRecord> {
+  const { state, response = storedResponse, reason = 'test' } = wanted
   const nonce = wanted.nonce ?? randomUUID()
   const payer = wanted.payer ?? '0x2222222222222222222222222222222222222222'
   const network = wanted.network ?? testNetwork
@@ -51,15 +57,28 @@ export async function bring(books: Books, wanted: WantedRow): Promise<PaymentRec
     atMs = Date.now(),
   } = wanted
   const amountAtomic = wanted.amountAtomic ?? 100_000n
-  const claimed = await books.claim({
-    ...{ key, network, asset, payer, nonce, amountAtomic, linkId, sessionId, storeId, purchaseId, lease },
-    ...{ payTo: wanted.payTo ?? testPayTo, validBeforeMs: wanted.validBeforeMs ?? atMs + 300_000 },
-    ...{ scheme: 'exact', requestHash: wanted.requestHash ?? key, payload: wanted.payload ?? '{}' },
+  const claimed = await ledger.claim({
+    key,
+    network,
+    asset,
+    payer,
+    nonce,
+    amountAtomic,
+    linkId,
+    sessionId,
+    storeId,
+    purchaseId,
+    lease,
+    payTo: wanted.payTo ?? testPayTo,
+    validBeforeMs: wanted.validBeforeMs ?? atMs + 300_000,
+    scheme: 'exact',
+    requestHash: wanted.requestHash ?? key,
+    payload: wanted.payload ?? '{}',
   })
-  if (!claimed.won) throw new Error('Expected a payment that nobody has claimed.')
-  const read = async () => (await books.find(key))!
-  const apply = async (change: Parameters<Books['apply']>[0]) => {
-    if (!(await books.apply(change))) throw new Error(`Expected to bring a payment to ${change.to}.`)
+  if (!claimed.won) throw new Error('Expected an unclaimed payment.')
+  const read = async () => (await ledger.find(key))!
+  const apply = async (change: Parameters<Ledger['apply']>[0]) => {
+    if (!(await ledger.apply(change))) throw new Error(`Expected to bring a payment to ${change.to}.`)
   }
   if (state === 'claimed') return read()
   if (state === 'rejected') {
@@ -68,25 +87,26 @@ export async function bring(books: Books, wanted: WantedRow): Promise<PaymentRec
   }
   const transaction = wanted.transaction ?? `0x${key}`
   const attempt = { settler: 'scripted', bytes: '0x00', transaction, sequence: '0' }
-  await apply(rules.begin(await read(), attempt, answer))
+  await apply(rules.begin(await read(), attempt, response))
   if (state === 'settling') return read()
   if (state === 'pending') await apply(rules.pend(await read(), reason))
   if (state === 'failed_final') await apply(rules.giveUp(await read(), reason))
   if (state === 'pending' || state === 'failed_final') return read()
   const sale: Sale = {
-    payment: { key, network, asset, payer, linkId, sessionId, storeId, purchaseId },
+    payment: { key, network, asset, payer, amountAtomic, linkId, sessionId, storeId, purchaseId },
     landed: { transaction, event: '0', block: 1, chargedAtomic: amountAtomic },
     asset: assetOf(wanted.assets ?? builtInAssets, { network, asset }),
-    ...{ reviewTokenHash: wanted.reviewTokenHash ?? key, atMs },
+    reviewTokenHash: wanted.reviewTokenHash ?? key,
+    atMs,
   }
   await apply(rules.sell(await read(), sale, attempt, false))
   const { purchase } = purchaseOf(sale)
   if (state === 'delivered') await apply(rules.deliver(await read()))
   if (state === 'refund_due') await apply(rules.owe(await read(), reason))
-  if (state === 'reorged') await apply(rules.leaveChain(await read(), purchase))
+  if (state === 'reorged') await apply(leaveChain(await read(), purchase))
   if (state === 'refunded') {
     const back = { network, transaction: `0xback${nonce}`, paymentKeys: [] }
-    await apply(rules.payBack(await read(), purchase, back))
+    await apply(payBack(await read(), purchase, back))
   }
   return read()
 }

@@ -14,12 +14,12 @@ export interface OwnSeller {
 /** Starts a seller that answers each request by `answer`; its body is the handler's to read. */
 export async function sellerOf(
   t: Test,
-  answer: (req: IncomingMessage, res: ServerResponse) => void,
+  respond: (req: IncomingMessage, res: ServerResponse) => void,
 ): Promise<OwnSeller> {
   let calls = 0
   const server = createServer((req, res) => {
     calls++
-    answer(req, res)
+    respond(req, res)
   })
   return serve(t, server, () => calls)
 }

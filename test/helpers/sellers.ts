@@ -124,7 +124,7 @@ const raw = {
   'stalled-body': (socket) => void socket.write('HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\na'),
   /** Resets the connection (RST) before any answer. */
   reset: (socket) => void socket.resetAndDestroy(),
-  /** Hangs up (FIN) before any answer. */
+  /** Disconnects (FIN) before any response. */
   'hang-up': (socket) => void socket.end(),
   /** Resets after a proper head and a part of the body. */
   'reset-mid-body'(socket) {
@@ -133,7 +133,7 @@ const raw = {
   /** A chunked body that ends without its last chunk. */
   truncated: (socket) =>
     void socket.end('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n7\r\nhalf of\r\n'),
-  /** Announces more than it sends, then hangs up. */
+  /** Announces more than it sends, then disconnects. */
   'length-too-long': (socket) => void socket.end('HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nfew'),
   /** Announces 3 bytes, sends 7: the rest would be the next answer's start. */
   'length-too-short': (socket) => void socket.write('HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\ntoo lot'),
@@ -145,7 +145,7 @@ const raw = {
     void socket.write(
       'HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n7\r\ntoo lot\r\n0\r\n\r\n',
     ),
-  /** A whole second answer that nobody asked for, behind the first: it must not be given to the next request. */
+  /** A whole unrequested second response, behind the first: it must not be given to the next request. */
   'two-answers': (socket) =>
     void socket.write(
       'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok' + 'HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nstolen',
@@ -196,7 +196,7 @@ const raw = {
   'header-nul': (socket) => void socket.end('HTTP/1.1 200 OK\r\nX-A: b\0c\r\nContent-Length: 2\r\n\r\nok'),
   /** A space in front of the colon (RFC 9112, section 5.1). */
   'header-space': (socket) => void socket.end('HTTP/1.1 200 OK\r\nContent-Length : 2\r\n\r\nok'),
-  /** Switches protocols although nobody asked for it. */
+  /** Switches protocols without a request to do so. */
   'unasked-upgrade': (socket) =>
     void socket.write(
       'HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n',
@@ -205,7 +205,7 @@ const raw = {
 
 export type SellerKind = keyof typeof proper | keyof typeof raw | 'websocket-echo'
 
-/** Every kind that writes something a strict client can not use, or never ends: for tests that walk through them all. */
+/** Every kind that writes something a strict client cannot use, or never ends: for tests that walk through them all. */
 export const rawKinds = Object.keys(raw) as readonly (keyof typeof raw)[]
 
 /**
@@ -222,7 +222,7 @@ export async function startSeller(t: Test, kind: SellerKind, host = '127.0.0.1')
   server.on('connection', (socket: Socket) => {
     connections.add(socket)
     socket.on('close', () => connections.delete(socket))
-    // Callers hang up on these servers all the time.
+    // Callers disconnect from these servers all the time.
     socket.on('error', () => {})
   })
   server.listen(0, host)
@@ -248,7 +248,7 @@ export async function startSeller(t: Test, kind: SellerKind, host = '127.0.0.1')
   }
 }
 
-/** An origin at which nobody listens: a port that was bound and closed. */
+/** An origin without a listener: a port that was bound and closed. */
 export async function deadOrigin(): Promise<string> {
   const server = createTcpServer().listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -265,7 +265,7 @@ function createSeller(kind: SellerKind, requests: SellerRequest[], count: (bytes
 }
 
 function createProperSeller(
-  answer: (request: IncomingMessage, response: ServerResponse, body: Buffer) => void,
+  respond: (request: IncomingMessage, response: ServerResponse, body: Buffer) => void,
   requests: SellerRequest[],
 ): Server {
   return createHttpServer((request, response) => {
@@ -274,13 +274,13 @@ function createProperSeller(
     request.on('end', () => {
       const body = Buffer.concat(chunks)
       requests.push(seen(request, body))
-      answer(request, response, body)
+      respond(request, response, body)
     })
   })
 }
 
 function createRawSeller(
-  answer: (socket: Socket, count: (bytes: number) => void) => void,
+  respond: (socket: Socket, count: (bytes: number) => void) => void,
   requests: SellerRequest[],
   count: (bytes: number) => void,
 ): Server {
@@ -299,7 +299,7 @@ function createRawSeller(
       bodyBytesLeft = lengthAt < 0 ? 0 : Math.max(0, Number(head.rawHeaders[lengthAt + 1]) - rest.length)
       text = ''
       requests.push(head)
-      answer(socket, count)
+      respond(socket, count)
     }
     socket.on('data', read)
   })

@@ -3,7 +3,7 @@ import type { NetworkId } from '../../core/domain/network.ts'
 import type { PaymentIdentity, PaymentRecord, SettlementAttempt } from '../../core/domain/payment.ts'
 import type { Checked, Hold, Refusal, SettleOutcome, Settler } from '../../core/ports/chains/settler.ts'
 import { encodeHeader } from '../../core/x402/header.ts'
-import type { PaymentPayload, PaymentRequirements } from '../../core/x402/types.ts'
+import type { PaymentPayload, PaymentRequirements, Scheme } from '../../core/x402/types.ts'
 
 /** The network, asset and wallet of tests that need no chain. */
 export const testNetwork: NetworkId = 'eip155:84532'
@@ -28,14 +28,17 @@ export interface ScriptedSettler extends Settler {
   recoverOne: (record: PaymentRecord) => Promise<SettleOutcome>
 }
 
-export function createScriptedSettler(network: NetworkId = testNetwork): ScriptedSettler {
+export function createScriptedSettler(
+  network: NetworkId = testNetwork,
+  schemes: readonly Scheme[] = ['exact'],
+): ScriptedSettler {
   const transfers: string[] = []
   const holds = new Set<Hold>()
   const calls = { check: 0, verify: 0, settle: 0, recover: 0 }
   const settler: ScriptedSettler = {
     id: 'scripted',
     network,
-    scheme: 'exact',
+    schemes,
     offerExtra: () => ({}),
     transfers,
     calls,
@@ -57,7 +60,7 @@ export function createScriptedSettler(network: NetworkId = testNetwork): Scripte
       holds.add(hold)
       return { ok: true, hold }
     },
-    async settle(_payment, _terms, identity, store, hold): Promise<SettleOutcome> {
+    async settle(_payment, terms, identity, store, hold): Promise<SettleOutcome> {
       calls.settle++
       hold?.release()
       const transaction = `0x${identity.key}`
@@ -68,17 +71,17 @@ export function createScriptedSettler(network: NetworkId = testNetwork): Scripte
         return transaction
       }
       return (
-        (await settler.settleWith(transfer, identity)) ?? scriptedSettled(transfer(), identity.amountAtomic)
+        (await settler.settleWith(transfer, identity)) ?? scriptedSettled(transfer(), BigInt(terms.amount))
       )
     },
     async recover(records) {
       calls.recover++
       return Promise.all(records.map((record) => settler.recoverOne(record)))
     },
-    async recoverOne({ nonce, attempt, amountAtomic }) {
+    async recoverOne({ nonce, attempt, amountAtomic, chargedAtomic }) {
       const transaction = attempt!.transaction
       if (settler.sendsAgain && !transfers.includes(nonce)) transfers.push(nonce)
-      if (transfers.includes(nonce)) return scriptedSettled(transaction, amountAtomic)
+      if (transfers.includes(nonce)) return scriptedSettled(transaction, chargedAtomic ?? amountAtomic)
       return { status: 'pending', transaction, reason: 'not_seen' }
     },
     async stillOnChain(records) {
@@ -103,7 +106,7 @@ export const scriptedSettled = (transaction: string, chargedAtomic: bigint): Set
 })
 
 function identify(payment: PaymentPayload, terms: PaymentRequirements): Checked {
-  const { payer, nonce, value, isLate } = payment.payload as Record<string, unknown>
+  const { payer, nonce, value, isLate, validForMs = 300_000 } = payment.payload as Record<string, unknown>
   if (
     typeof payer !== 'string' ||
     typeof nonce !== 'string' ||
@@ -120,7 +123,7 @@ function identify(payment: PaymentPayload, terms: PaymentRequirements): Checked 
     nonce,
     payTo: terms.payTo,
     amountAtomic: BigInt(value),
-    validBeforeMs: Date.now() + 300_000,
+    validBeforeMs: Date.now() + Number(validForMs),
   }
   if (value !== terms.amount) return { ...bad('invalid_exact_evm_payload_authorization_value'), identity }
   if (isLate === true) return { ...bad('invalid_exact_evm_payload_authorization_valid_before'), identity }
@@ -129,16 +132,17 @@ function identify(payment: PaymentPayload, terms: PaymentRequirements): Checked 
 
 const bad = (reason: string): Refusal => ({ ok: false, reason, message: 'not a payment of this test' })
 
-/** A payment header that the scripted settler accepts. @param more such as `isLate`: its time is over */
+/** A payment header that the scripted settler accepts. @param more such as `isLate`: its time is over, or `validForMs` */
 export function scriptedPayment(
   nonce: string,
   value: string,
   payer = '0x2222222222222222222222222222222222222222',
   more: object = {},
+  scheme: Scheme = 'exact',
 ): string {
   return encodeHeader({
     x402Version: 2,
-    accepted: { scheme: 'exact', network: testNetwork, asset: testAsset },
+    accepted: { scheme, network: testNetwork, asset: testAsset },
     payload: { payer, nonce, value, ...more },
   })
 }

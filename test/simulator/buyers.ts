@@ -1,7 +1,8 @@
 import { hash } from 'node:crypto'
 import type { Exchange } from '../../core/plugin/exchange.ts'
 import { encodeHeader } from '../../core/x402/header.ts'
-import { callThrough, MemoryDoor } from '../helpers/memoryDoor.ts'
+import { identifierName } from '../../core/x402/paymentIdentifier.ts'
+import { callThrough, MemoryTransport } from '../helpers/memoryTransport.ts'
 import { testAsset, testNetwork } from '../helpers/settler.ts'
 import { Chain } from './chain.ts'
 import type { GatewayProcess } from './gatewayProcess.ts'
@@ -24,6 +25,8 @@ export interface Signed {
   readonly header: string
   /** Its buyer never comes back for an answer once the trouble is over. */
   readonly isGivenUp: boolean
+  /** The id that its buyer has given it, and perhaps another one. */
+  readonly identifier?: string | undefined
 }
 
 /** One call of a buyer, for the judgement in the end. */
@@ -32,7 +35,7 @@ export interface Asked {
   readonly link: number
   readonly path: string
   readonly what: string
-  readonly door: MemoryDoor
+  readonly transport: MemoryTransport
   readonly x: Exchange
   readonly process: GatewayProcess
   /** The lease that its process had. */
@@ -58,25 +61,33 @@ export function sign(
     link,
     validForMs,
     isGivenUp = false,
-  }: { readonly link: number; readonly validForMs: number; readonly isGivenUp?: boolean },
+    identifier,
+  }: Pick<Signed, 'link' | 'identifier'> & { readonly validForMs: number; readonly isGivenUp?: boolean },
 ): Signed {
+  const extensions =
+    identifier === undefined ? undefined : { [identifierName]: { info: { required: false, id: identifier } } }
   const validBeforeMs = Chain.timeOf(world.scheduler.nowMs) + validForMs
   if (world.isShared) {
     const { authorisation, header } = signAuthorisation(walletOf(buyer), {
-      ...{ nonce, value: PRICE, validBeforeMs },
+      nonce,
+      value: PRICE,
+      validBeforeMs,
+      extensions,
     })
     const { key, payer } = authorisation
     world.authorisations.set(key, authorisation)
-    return { nonce, buyer, payer, link, validBeforeMs: authorisation.validBeforeMs, header, key, isGivenUp }
+    const { validBeforeMs: endMs } = authorisation
+    return { nonce, buyer, payer, link, validBeforeMs: endMs, header, key, isGivenUp, identifier }
   }
   const payer = `0x${hash('sha256', buyer, 'hex').slice(24)}`
   const header = encodeHeader({
     x402Version: 2,
     accepted: { scheme: 'exact', network: testNetwork, asset: testAsset },
     payload: { payer, nonce, validBeforeMs },
+    extensions,
   })
   const key = hash('sha256', `${payer}|${nonce}`, 'hex')
-  return { nonce, buyer, payer, link, validBeforeMs, header, key, isGivenUp }
+  return { nonce, buyer, payer, link, validBeforeMs, header, key, isGivenUp, identifier }
 }
 
 /** A buyer calls a link with his payment. @returns undefined when the process takes no calls */
@@ -89,18 +100,18 @@ export function ask(
 ): Asked | undefined {
   if (!process.isUp || process.isDead) return undefined
   const { scheduler, store } = world
-  const served = store.links[link]!
-  const door = new MemoryDoor()
+  const served = store.served[link]!
+  const transport = new MemoryTransport()
   const startedAtMs = scheduler.nowMs
-  const x = callThrough(door, served, { subPath: path, paymentHeader: payment.header, startedAtMs })
+  const x = callThrough(transport, served, { subPath: path, paymentHeader: payment.header, startedAtMs })
   const what = `${served.slug}${path}`
   const lease = process.lease!.current.id
   const asked: Asked = {
-    ...{ payment, link, path, what, door, x, process, lease, startedAtMs },
+    ...{ payment, link, path, what, transport, x, process, lease, startedAtMs },
     gotAtMs: Infinity,
   }
-  world.asked.push(asked)
-  void door.ended.then((got) => {
+  world.requests.push(asked)
+  void transport.ended.then((got) => {
     if (got !== undefined) asked.gotAtMs = scheduler.nowMs
     world.tell('got', payment.nonce, what, got?.status, got?.body)
   })

@@ -1,7 +1,7 @@
 import type { Scheduler } from './scheduler.ts'
-import type { Sight } from './world.ts'
+import type { Situation } from './world.ts'
 
-/** What a buyer signed: whoever brings it, the chain takes it once. */
+/** What a buyer signed: the chain accepts it once, from any sender. */
 export interface Authorisation {
   readonly key: string
   readonly payer: string
@@ -10,14 +10,14 @@ export interface Authorisation {
   readonly validBeforeMs: number
   /** As its token says it in an event; only where a settler reads events. */
   readonly nonce?: string
-  /** Nothing that somebody else could bring: its sender's own transaction, which its wallet sends until it is mined. */
+  /** Nothing that another party could send: its sender's own transaction, which its wallet sends until it is mined. */
   readonly isPlain?: true
 }
 
 export interface Transaction {
   readonly hash: string
   readonly uses: readonly Authorisation[]
-  /** What its payer takes back: whoever brings it afterwards moves nothing. */
+  /** What its payer cancels: sending it afterwards moves nothing. */
   readonly cancels?: Authorisation
   /** Of an account that numbers what it sends: it is mined in this order only, and one for each number. */
   readonly from?: { readonly account: string; readonly nonce: number }
@@ -68,15 +68,15 @@ export interface Receipt {
 }
 
 /** Who hears what happens to it. */
-export interface ChainHeard {
+export interface ChainObservations {
   tell(...what: unknown[]): void
-  see(sight: Sight): void
+  see(situation: Situation): void
 }
 
 const BLOCK_MS = 2_000
 const EPOCH_MS = 1_800_000_000_000
 
-/** What a node knows as of one block. */
+/** The state of a node as of one block. */
 export interface View {
   readonly number: number
   /** The block's own time, in ms since 1970. */
@@ -90,16 +90,16 @@ export interface View {
 }
 
 /**
- * A chain with a block every two seconds and a public mempool, in which anybody may take an authorisation, alone or with
+ * A chain with a block every two seconds and a public mempool, in which any party may take an authorisation, alone or with
  * others, and bring it in a transaction of their own; and which loses its latest blocks now and then.
  */
 export class Chain {
-  /** While false, nobody meddles. */
+  /** While false, no other party interferes. */
   isFaulty = true
   /** Every authorisation that was ever on its way in public. */
   readonly seen = new Map<string, Authorisation>()
   hasReorganised = false
-  /** Keys that payers have sent a cancellation of, whatever has become of it. */
+  /** Keys that payers have sent a cancellation of, regardless of its outcome. */
   readonly takenBack = new Set<string>()
   /** When a payment landed first, in virtual ms. */
   readonly landedAtMs = new Map<string, number>()
@@ -112,18 +112,18 @@ export class Chain {
   #steps = 0
   /** By block; until something is mined, or money comes. */
   readonly #views = new Map<number, View>()
-  readonly #heard: ChainHeard
+  readonly #observations: ChainObservations
 
-  constructor(scheduler: Scheduler, heard: ChainHeard) {
+  constructor(scheduler: Scheduler, outcome: ChainObservations) {
     this.#scheduler = scheduler
-    this.#heard = heard
+    this.#observations = outcome
   }
 
   get head(): number {
     return 1_000 + Math.floor(this.#scheduler.nowMs / BLOCK_MS)
   }
 
-  /** What it says to anybody who looks at a wall clock that is right. */
+  /** What it says to a process with a correct wall clock. */
   static timeOf(nowMs: number): number {
     return EPOCH_MS + nowMs
   }
@@ -162,7 +162,7 @@ export class Chain {
     for (const { hash, from } of [...this.#mempool.values()]) {
       if (from === undefined || this.#scheduler.chance(0.5)) continue
       this.#mempool.delete(hash)
-      this.#heard.see('a waiting transaction is forgotten')
+      this.#observations.see('a waiting transaction is forgotten')
     }
   }
 
@@ -171,14 +171,14 @@ export class Chain {
     return [...this.#mempool.values()].some(({ from }) => from?.account === account)
   }
 
-  /** Somebody else who has an account's key sends something with its next number. */
+  /** Another party that has an account's key sends something with its next nonce. */
   sendAs(account: string): void {
     const nonce = this.pendingOf(account, this.view().nextOf(account))
     this.send({ hash: this.#foreignHash(), uses: [], from: { account, nonce } })
-    this.#heard.see('somebody else signs with the key')
+    this.#observations.see('another party signs with the key')
   }
 
-  /** Somebody sends again, or first, what they have seen. */
+  /** An observer sends again, or first, what it has seen. */
   bring(keys: readonly string[]): void {
     const uses = keys.flatMap((key) => this.seen.get(key) ?? [])
     if (uses.length > 0) this.send({ hash: this.#foreignHash(), uses })
@@ -249,17 +249,17 @@ export class Chain {
     }
   }
 
-  /** The latest blocks are not the chain's any more. Most of what was in them is brought again, in whatever order. */
+  /** The latest blocks are not the chain's any more. Most of what was in them is brought again, in any order. */
   reorganise(blocks: number): void {
     const from = this.head - blocks
     const gone = this.#mined.filter(({ block }) => block > from)
     if (gone.length === 0) return
     this.hasReorganised = true
-    this.#heard.tell('reorganisation', blocks, gone.length)
+    this.#observations.tell('reorganisation', blocks, gone.length)
     this.#mined = this.#mined.filter(({ block }) => block <= from)
     this.#views.clear()
     for (const { transaction } of gone) {
-      if (isOfSeveral(transaction)) this.#heard.see('a transaction of several leaves the chain')
+      if (isOfSeveral(transaction)) this.#observations.see('a transaction of several leaves the chain')
       const isPlain = transaction.uses.some((one) => one.isPlain)
       if (isPlain || this.#scheduler.chance(0.7)) this.#mempool.set(transaction.hash, transaction)
       else if (this.#scheduler.chance(0.3)) this.bring(transaction.uses.map(({ key }) => key))
@@ -313,20 +313,20 @@ export class Chain {
     for (const transaction of taken) {
       const { uses } = transaction
       const { moved, cancelled: isCancel } = receipts.get(transaction.hash)!
-      if (isCancel !== undefined) this.#heard.see('what was signed is taken back on chain')
+      if (isCancel !== undefined) this.#observations.see('what was signed is taken back on chain')
       if (isOfSeveral(transaction)) {
-        this.#heard.see('several payments in one transaction')
+        this.#observations.see('several payments in one transaction')
         const left = uses.filter(({ key }) => !moved.has(key))
         if (left.some(({ key }) => cancelled.has(key)))
-          this.#heard.see('one of several taken back by its payer before')
-        if (left.some(({ key }) => !landed.has(key))) this.#heard.see('one of several left out')
+          this.#observations.see('one of several taken back by its payer before')
+        if (left.some(({ key }) => !landed.has(key))) this.#observations.see('one of several left out')
         if (left.some(({ key }) => landed.has(key)))
-          this.#heard.see('one of several brought by somebody else before')
+          this.#observations.see('one of several sent by another party before')
       }
       for (const { key } of uses) {
         if (!landed.has(key) || this.landedAtMs.has(key)) continue
         this.landedAtMs.set(key, scheduler.nowMs)
-        this.#heard.tell('landed', key.slice(0, 6), landed.get(key)!.block)
+        this.#observations.tell('landed', key.slice(0, 6), landed.get(key)!.block)
       }
     }
   }
@@ -347,7 +347,7 @@ export class Chain {
       })
   }
 
-  /** What somebody brings before all others: what these would move, some of it, or whatever was ever seen as well. */
+  /** What another party sends before all others: what these would move, some of it, or anything else that it has seen. */
   #inFront(taken: readonly Transaction[]): Transaction[] {
     const scheduler = this.#scheduler
     const open = taken.flatMap(({ uses }) => uses).filter((one) => !one.isPlain)

@@ -1,20 +1,19 @@
 import { parseTransaction } from 'viem/utils'
-import { transfersIn } from '../../adapters/chains/evm/settle/transfersIn.ts'
+import { transfersIn } from '../../adapters/chains/evm/check/paymentCalls.ts'
 import { evmPaymentKey, evmPaymentKeyPrefix } from '../../core/domain/payment.ts'
-import { keccak256 } from '../../core/evm/keccak.ts'
-import { topics } from '../../core/evm/token.ts'
-import { addressWord, uintWord } from '../../core/evm/words.ts'
-import { type AskNode, NotAnswered } from '../../core/rpc/post.ts'
+import { keccak256 } from '../../core/evm/hex.ts'
+import { addressWord, topics, uintWord } from '../../core/evm/token.ts'
+import { type CallNode, NotAnswered } from '../../core/rpc/post.ts'
 import { testAsset, testNetwork, testPayTo } from '../helpers/settler.ts'
 import type { Authorisation, Cancelled, Chain, Landed, Receipt, Taken, Transaction, View } from './chain.ts'
 import type { Scheduler } from './scheduler.ts'
 import type { ChainFaults } from './settler.ts'
 
-export interface EvmNodeParts {
+export interface EvmNodeDeps {
   readonly chain: Chain
   readonly scheduler: Scheduler
   readonly faults: ChainFaults
-  /** Who signs: whatever else is broadcast is not looked at. */
+  /** The signers: broadcasts of others are ignored. */
   readonly account: string
   /** What every buyer has signed, by key. */
   readonly signed: ReadonlyMap<string, Authorisation>
@@ -24,11 +23,11 @@ export interface EvmNodeParts {
 
 /** A node of the simulated chain, as JSON-RPC over HTTP has it: as much of it as a settler with a key of its own asks for. */
 export interface EvmNode {
-  /** Answers as whoever asks: late, of some blocks ago, or never, as the seed says. */
-  readonly ask: AskNode
-  /** How often anybody was asked for anything. */
-  readonly asked: number
-  /** The account number in signed bytes. */
+  /** Responds to its callers: late, of some blocks ago, or never, as the seed says. */
+  readonly ask: CallNode
+  /** How often any node was queried. */
+  readonly requests: number
+  /** The nonce in signed bytes. */
   numberOf(bytes: string): number
 }
 
@@ -44,10 +43,10 @@ const BASE_FEE = 10_000_000n
 const keyPrefix = evmPaymentKeyPrefix(testNetwork, testAsset)
 const chainId = Number(testNetwork.slice('eip155:'.length))
 
-export function createEvmNode(parts: EvmNodeParts): EvmNode {
+export function createEvmNode(parts: EvmNodeDeps): EvmNode {
   const { chain, scheduler, faults, account, signed } = parts
   const parsed = new Map<string, Transaction>()
-  let asked = 0
+  let requestCount = 0
 
   const fails = (probability: number) => faults.isFaulty && scheduler.chance(probability)
   const keyOf = (payer: string, nonce: string) => evmPaymentKey(keyPrefix, payer, nonce)
@@ -95,7 +94,7 @@ export function createEvmNode(parts: EvmNodeParts): EvmNode {
     }
   }
 
-  function answer(view: View, { method, params }: Question): Answer {
+  function respond(view: View, { method, params }: Question): Answer {
     switch (method) {
       case 'eth_chainId':
         return { result: hex(chainId) }
@@ -151,29 +150,29 @@ export function createEvmNode(parts: EvmNodeParts): EvmNode {
   }
 
   return {
-    get asked() {
-      return asked
+    get requests() {
+      return requestCount
     },
     numberOf: (bytes) => transactionOf(bytes).from!.nonce,
     async ask({ body, timeoutMs }) {
-      asked++
+      requestCount++
       await scheduler.wait(scheduler.between(10, 40))
-      if (fails(0.02)) throw new NotAnswered('failed', 'it can not be reached')
+      if (fails(0.02)) throw new NotAnswered('failed', 'it cannot be reached')
       if (fails(0.01)) {
         await scheduler.wait(timeoutMs)
         throw new NotAnswered('late', 'no answer in time')
       }
       const view = chain.view(fails(0.1) ? scheduler.between(1, 4) : 0)
       const questions = JSON.parse(body) as Question | Question[]
-      const answerOf = (question: Question) => ({
+      const responseOf = (question: Question) => ({
         jsonrpc: '2.0',
         id: question.id,
-        ...answer(view, question),
+        ...respond(view, question),
       })
-      const answers = Array.isArray(questions) ? questions.map(answerOf) : answerOf(questions)
+      const responses = Array.isArray(questions) ? questions.map(responseOf) : responseOf(questions)
       await scheduler.wait(scheduler.between(10, 40))
       if (fails(0.03)) throw new NotAnswered(scheduler.pick(['failed', 'broken']), 'ECONNRESET')
-      return { status: 200, text: JSON.stringify(answers) }
+      return { status: 200, text: JSON.stringify(responses) }
     },
   }
 }

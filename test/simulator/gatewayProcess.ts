@@ -1,19 +1,20 @@
+import { createReceiptSigner } from '../../adapters/chains/evm/receiptSigner.ts'
 import { createEvmSettler } from '../../adapters/chains/evm/settler.ts'
-import { createAnswerMemory } from '../../adapters/memory/answerMemory.ts'
 import { createMemoryCounters } from '../../adapters/memory/counters.ts'
-import { createSealer } from '../../adapters/secrets/createSealer.ts'
-import { createKeyHolder } from '../../cli/runtime/keys/keyHolder.ts'
-import { createKeySharing } from '../../cli/runtime/keys/keySharing.ts'
-import { forgetConcludedNowAndThen } from '../../cli/runtime/open/forgetConcluded.ts'
+import { createResponseBuffer } from '../../adapters/memory/responseBuffer.ts'
+import { createSealer } from '../../adapters/secrets/sealer.ts'
+import { forgetConcludedNowAndThen } from '../../cli/runtime/open/openStack.ts'
+import { KeySharing } from '../../cli/runtime/settling/keySharing.ts'
+import { createLeaseHolder } from '../../cli/runtime/settling/leaseHolder.ts'
 import { builtInAssets } from '../../core/domain/asset.ts'
 import type { ServedLink } from '../../core/domain/link.ts'
 import { buildGeneration, type Generation } from '../../core/kernel/generation.ts'
-import { transferScheme } from '../../core/payments/bookTransfer.ts'
-import { createPayments } from '../../core/payments/engine.ts'
-import { type HeldLease, holdLease } from '../../core/payments/heldLease.ts'
+import { PaymentEngine } from '../../core/payments/engine.ts'
+import { type HeldLease, holdLease } from '../../core/payments/leases.ts'
 import type { Payments } from '../../core/payments/payments.ts'
 import { createPurchaseNotes } from '../../core/payments/purchase.ts'
 import { createRecovery, type Recovery } from '../../core/payments/recovery.ts'
+import { transferScheme } from '../../core/payments/transfers.ts'
 import { createTransferWatch } from '../../core/payments/transferWatch.ts'
 import type { Exchange } from '../../core/plugin/exchange.ts'
 import type { GatewayPorts } from '../../core/plugin/ports.ts'
@@ -29,18 +30,18 @@ import { type Chain, Chain as ChainTime } from './chain.ts'
 import type { EvmNode } from './evmNode.ts'
 import type { Plant } from './plant.ts'
 import type { Owner, Scheduler } from './scheduler.ts'
-import { type SellerParts, sellerPlugin } from './seller.ts'
-import { createSessionDesk, type SessionDesk } from './sessions/sessionDesk.ts'
+import { type SellerDeps, sellerPlugin } from './seller.ts'
+import { createSessionRoutes, type SessionRoutes } from './sessions/checkout.ts'
 import { type ChainFaults, createSimulatedSettler } from './settler.ts'
-import type { ReachedStore } from './storeWays.ts'
+import type { ReachedStore } from './storeLinks.ts'
 import { createSimulatedTransferProofs } from './transferProofs.ts'
 import { settlingKey } from './wallets.ts'
 
-export interface ProcessParts {
+export interface ProcessDeps {
   readonly scheduler: Scheduler
   readonly chain: Chain
   readonly faults: ChainFaults
-  readonly seller: SellerParts
+  readonly seller: SellerDeps
   /** Where all settle with one EVM key: whom their settlers ask. */
   readonly node: EvmNode | undefined
   /** The store as this process reaches it. */
@@ -48,16 +49,19 @@ export interface ProcessParts {
   /** What every call and every session costs, in the smallest unit. */
   readonly price: number
   /** How long a payment waits for others that it is settled with, in ms. */
-  readonly gatherMs: number
+  readonly batchWindowMs: number
   /** A mistake of a test. */
   readonly plant: Plant | undefined
   /** The attempt of this payment is stored, and goes to the chain now. */
   onSending(key: string): Promise<void>
+  /** Whether this transfer back is on chain now. */
+  isOnChain(refund: { readonly transaction: string }): boolean
   /** A hook that read or wrote a slot which its plugin had not declared. */
   onMisuse(error: Error): void
 }
 
 const sealer = createSealer(Buffer.alloc(32, 7))
+const receiptSigner = createReceiptSigner(sealer)
 
 /** A gateway process: real plugins, engine, lease and recovery, over a store, a chain and a seller of the simulation. */
 export class GatewayProcess implements Owner {
@@ -70,17 +74,16 @@ export class GatewayProcess implements Owner {
   lease: HeldLease | undefined
   payments: Payments | undefined
   recovery: Recovery | undefined
-  desk: SessionDesk | undefined
+  sessionRoutes: SessionRoutes | undefined
   /** The way to the chain that its calls take. */
   settler: Settler | undefined
   /** It takes calls. */
   isUp = false
-  readonly #parts: ProcessParts
-  readonly #stopped = new AbortController()
-  readonly #left = new AbortController()
+  readonly #parts: ProcessDeps
+  #loops: ReturnType<Recovery['start']> | undefined
   #generation: Generation | undefined
 
-  constructor(name: string, parts: ProcessParts) {
+  constructor(name: string, parts: ProcessDeps) {
     this.name = name
     this.#parts = parts
   }
@@ -98,10 +101,10 @@ export class GatewayProcess implements Owner {
     const { clock } = this
     const log = silentLog
     const store = reach(this)
-    const { books, leases, purchases, sessions } = store
+    const { ledger, leases, purchases, sessions } = store
     const lease = await insist(scheduler, () => holdLease(leases, `process:${this.name}`, log))
     this.lease = lease
-    const { settler, run } = await this.#openSettler(store)
+    const settler = await this.#openSettler(store)
     this.settler = settler
     const transferProofs = createSimulatedTransferProofs(chain, scheduler, faults)
     const transfers = createTransferWatch(transferProofs, clock)
@@ -111,22 +114,40 @@ export class GatewayProcess implements Owner {
       settler: (network: string) => (network === testNetwork ? settler : undefined),
     }
     const notes = createPurchaseNotes(sealer, '_svc')
-    const payments = createPayments({ books, chains, notes, lease, clock, log })
+    const payments = new PaymentEngine({ ledger, chains, notes, lease, clock, log })
     this.payments = payments
     const ports = {
       // Every call is of a link that is there.
       links: { find: async () => undefined } as Partial<GatewayPorts['links']> as GatewayPorts['links'],
-      ...{ clock, log, sealer, payments, chains, purchases },
-      figures: { addTraffic: async () => {} } as Partial<GatewayPorts['figures']> as GatewayPorts['figures'],
+      clock,
+      log,
+      sealer,
+      receiptSigner,
+      payments,
+      chains,
+      purchases,
+      stats: { addTraffic: async () => {} } as Partial<GatewayPorts['stats']> as GatewayPorts['stats'],
       service: {
-        ...{ publicUrl: 'http://gateway.test', name: 'Tollgate', metadataField: '_svc' },
-        ...{ instanceId: this.name, runsJobs: true },
+        publicUrl: 'http://gateway.test',
+        name: 'Tollgate',
+        metadataField: '_svc',
+        instanceId: this.name,
+        runsJobs: true,
       },
-      answerMemory: createAnswerMemory(),
+      channels: null,
+      // No wallet signs in.
+      walletProofs: {} as GatewayPorts['walletProofs'],
+      nonces: {} as GatewayPorts['nonces'],
+      responseBuffer: createResponseBuffer(),
+      // No price is stated by a seller's server.
+      egress: {} as GatewayPorts['egress'],
       counters: createMemoryCounters(),
     } as Partial<GatewayPorts> as GatewayPorts
     const entries = [
-      { plugin: x402, options: { maxTimeoutSeconds: 300, acceptV1: true, legacyBody: false } },
+      {
+        plugin: x402,
+        options: { maxTimeoutSeconds: 300, acceptV1: true, legacyBody: false, signedReceipts: 'on' },
+      },
       {
         plugin: replayGuard,
         options: { maxBodyBytes: 1_000, joinTimeoutMs: 20_000, replayWindowMs: 900_000 },
@@ -144,56 +165,76 @@ export class GatewayProcess implements Owner {
       : payments
     this.recovery = createRecovery(
       {
-        ...{ books, leases, purchases, sessions, notes, lease, clock, log, payments: underWay },
-        // The simulated chain keeps every refund.
-        refundProofs: { prove: async () => ({ status: 'proved', paymentKeys: [] }) },
+        ledger,
+        leases,
+        purchases,
+        sessions,
+        notes,
+        lease,
+        clock,
+        log,
+        payments: underWay,
+        refundProofs: {
+          prove: async (refund) =>
+            this.#parts.isOnChain(refund)
+              ? { status: 'proved', paymentKeys: [] }
+              : // The node follows the chain; the processes' clocks may differ from it.
+                { status: 'not_found', headMs: Infinity },
+        },
         chains: {
           ...chains,
           settler: (_: string, scheme: string) => (scheme === transferScheme ? transfers : settler),
         },
       },
-      // What nobody needs is forgotten at once here, so that it shows who does.
+      // Unneeded data is dropped at once here, so that a process that still needs it fails.
       { keepSignedMs: 0 },
     )
-    this.desk = createSessionDesk({
-      ...{ books, sessions, purchases, payments, transferProofs, settler },
-      ...{ chains, notes, lease, clock, log, price: this.#parts.price },
+    this.sessionRoutes = createSessionRoutes({
+      ledger,
+      sessions,
+      purchases,
+      payments,
+      transferProofs,
+      settler,
+      chains,
+      notes,
+      lease,
+      clock,
+      log,
+      price: this.#parts.price,
     })
-    void this.recovery.run(this.#stopped.signal)
-    void run()
+    this.#loops = this.recovery.start()
     this.isUp = true
   }
 
-  /** As cli/runtime has it: what settles, and what keeps its key until the process is left. */
-  async #openSettler({
-    books,
-    leases,
-    letters,
-  }: ReachedStore): Promise<{ settler: Settler; run: () => Promise<void> }> {
+  /** As cli/runtime has it: what settles, and the job that holds its key. */
+  async #openSettler({ ledger, leases, mailbox }: ReachedStore): Promise<Settler> {
     const { scheduler, chain, faults, node, onSending } = this.#parts
     const { clock } = this
     const log = silentLog
     if (node === undefined) {
       const settler = createSimulatedSettler(chain, scheduler, clock, faults, onSending)
-      await insist(scheduler, async () => settler.start(await books.openAttempts(settler.id)))
-      return { settler, run: async () => {} }
+      await insist(scheduler, async () => settler.start(await ledger.openAttempts(settler.id)))
+      return settler
     }
-    const keys = createKeySharing({ letters, leases, lease: this.lease!, log })
+    const keys = new KeySharing({ mailbox, leases, lease: this.lease!, log })
     const assets = builtInAssets.filter((asset) => asset.network === testNetwork)
-    const nodes = { rpcUrls: ['http://node.test'], ask: node.ask, staleHeadMs: Infinity }
+    const nodes = { rpcUrls: ['http://node.test'], sendRequest: node.ask, staleHeadMs: Infinity }
     const own = createEvmSettler({
-      ...{ network: testNetwork, privateKeys: [settlingKey], assets, ...nodes, clock, log, needsStart: true },
-      gatherMs: this.#parts.gatherMs,
+      network: testNetwork,
+      privateKeys: [settlingKey],
+      assets,
+      ...nodes,
+      clock,
+      log,
+      needsStart: true,
+      batchWindowMs: this.#parts.batchWindowMs,
     })
     const settler = keys.wrap(this.#parts.plant?.settler?.(own) ?? own)
-    const holder = createKeyHolder(settler, { books, leases, keys, log })
+    const holder = createLeaseHolder(settler, { ledger, leases, keys, log })
     await holder.begin()
-    const endForgetting = forgetConcludedNowAndThen({ settlers: [settler] }, books, log)
-    const run = async () => {
-      await holder.run(this.#left.signal)
-      await endForgetting()
-    }
-    return { settler, run }
+    forgetConcludedNowAndThen({ settlers: [settler] }, ledger, log)
+    return settler
   }
 
   call(x: Exchange, link: ServedLink): void {
@@ -204,14 +245,14 @@ export class GatewayProcess implements Owner {
 
   /** Runs them once more. @returns a function that ends them */
   startLoops(): () => void {
-    const stopped = new AbortController()
-    this.#parts.scheduler.as(this, () => void this.recovery!.run(stopped.signal))
-    return () => stopped.abort()
+    const { scheduler } = this.#parts
+    const loops = scheduler.as(this, () => this.recovery!.start())
+    return () => scheduler.as(this, () => void loops.stop())
   }
 
-  /** Ends the loops of its recovery; whoever wants rounds asks for them from here on. */
+  /** Ends the loops of its recovery; from here on a caller starts rounds itself. */
   stopLoops(): void {
-    this.#stopped.abort()
+    this.#parts.scheduler.as(this, () => void this.#loops?.stop())
   }
 }
 

@@ -1,15 +1,20 @@
 import assert from 'node:assert/strict'
-import { notCollected, type PaymentRecord } from '../../core/domain/payment.ts'
+import {
+  notCollected,
+  type PaymentRecord,
+  refundedTwice,
+  refundLeftChain,
+} from '../../core/domain/payment.ts'
 import type { Asked, Signed } from './buyers.ts'
 import { closedStates, type World } from './world.ts'
 
 type Named = Pick<Signed, 'nonce'>
 
-/** A process that died has no row any more: what it left is somebody's work that lives, or done. */
+/** A process that died has no row any more: its work is done, or belongs to a process that lives. */
 export async function judgeTakeover(world: World, payments: readonly Signed[]): Promise<void> {
   const living = world.processes.map(({ lease }) => lease?.current.id)
   for (const { key, nonce } of payments) {
-    const record = await world.store.books.find(key)
+    const record = await world.store.ledger.find(key)
     if (record === undefined || record.lease === null) continue
     assert.ok(
       living.includes(record.lease),
@@ -18,7 +23,7 @@ export async function judgeTakeover(world: World, payments: readonly Signed[]): 
   }
 }
 
-/** The promise about money: what is on chain is in the books, once, and who has an answer has paid for it. */
+/** The promise about money: every transfer on chain is in the ledger once, and every buyer with a response has paid for it. */
 export async function judge(world: World, calls: readonly Signed[]): Promise<void> {
   assert.equal(world.misuse, undefined)
   const { store } = world
@@ -28,7 +33,7 @@ export async function judge(world: World, calls: readonly Signed[]): Promise<voi
   const exact = world.sent.filter(({ isExact }) => isExact)
   for (const payment of [...calls, ...world.signedForSessions, ...exact]) {
     const { key, nonce } = payment
-    const record = await store.books.find(key)
+    const record = await store.ledger.find(key)
     const purchase = record && (await store.purchases.find(record.purchaseId))
     const state = record?.state ?? 'absent'
     assert.ok(record === undefined || closedStates.includes(record.state), `${nonce} is left ${state}`)
@@ -36,10 +41,10 @@ export async function judge(world: World, calls: readonly Signed[]): Promise<voi
     const isCharged = purchase !== undefined && purchase.status !== 'reorged'
     const found = landed.get(key)
     if (found === undefined) {
-      // Paid back, and then its own transfer left the chain: the seller's loss, and nobody looks any more.
+      // Paid back, and then its own transfer left the chain: the seller's loss, and no process checks it any more.
       assert.ok(!isCharged || state === 'refunded', `${nonce} is ${state}, and is not on chain`)
-      const isServed = world.asked.some(
-        (asked) => asked.payment === payment && asked.door.got?.status === 200,
+      const isServed = world.requests.some(
+        (request) => request.payment === payment && request.transport.got?.status === 200,
       )
       if (cancelled.has(key) && !world.hasReorganised)
         assert.ok(!isServed, `${nonce} was taken back by its payer, who has an answer`)
@@ -47,31 +52,30 @@ export async function judge(world: World, calls: readonly Signed[]): Promise<voi
       assert.ok(isCharged, `${nonce} is on chain, and is ${state}`)
       const { txHash } = purchase
       if (state !== 'refunded') assert.equal(txHash, found.hash, `${nonce}: its transaction`)
-      // Paid back, and then a reorganisation has moved it: it holds no place.
-      assert.ok(record!.event !== null || state === 'refunded', `${nonce} is ${state} by no event`)
+      // Paid back, and then a reorganization has moved it, so it holds no place. It gets none when its refund leaves the chain.
+      const isReleased = state === 'refunded' || record!.errorReason === refundLeftChain
+      assert.ok(record!.event !== null || isReleased, `${nonce} is ${state} by no event`)
       const transfer = `${txHash} ${record!.event ?? nonce}`
       assert.ok(!transfers.has(transfer), `${nonce}: its event is another payment's`)
       transfers.add(transfer)
     }
     if (isCharged) assert.equal(purchase.status, state, `${nonce}: the purchase is as the payment`)
     await judgeLedger(world, payment, record)
-    judgeRefund(world, payment, record, await (record && store.books.refundOf(record.row)))
+    await judgeRefund(world, payment, record, found !== undefined)
     // What pays a session buys no call; sessions are judged by themselves.
     if (record?.sessionId != null || !('header' in payment)) continue
     judgeRuns(world, payment, record)
     judgeAnswers(world, payment, record)
   }
   assert.equal(await store.countPurchases(), purchases, 'every purchase is of one of the payments')
-  const parked = await store.books.parked(1, 10)
+  const parked = await store.ledger.parked(1, 10)
   assert.deepEqual(
     parked.rows.map(({ state, dueReason }) => `${state}: ${dueReason}`),
     [],
     'nothing is put off for good',
   )
-  if (store.kind === 'memory') {
-    const { broken, unbalanced } = await store.purchases.ledgerCheck()
-    assert.deepEqual([...broken, ...unbalanced], [])
-  }
+  const { broken, unbalanced } = await store.purchases.ledgerCheck()
+  assert.deepEqual([...broken, ...unbalanced], [])
 }
 
 async function judgeLedger({ store }: World, { nonce }: Named, record?: PaymentRecord): Promise<void> {
@@ -89,21 +93,38 @@ async function judgeLedger({ store }: World, { nonce }: Named, record?: PaymentR
   )
 }
 
-function judgeRefund(
-  { paidBack }: World,
+async function judgeRefund(
+  world: World,
   { nonce }: Named,
   record: PaymentRecord | undefined,
-  refund: { readonly transaction: string } | undefined,
-): void {
+  isPaid: boolean,
+): Promise<void> {
+  const { store, paidBack } = world
+  const refund = record && (await store.ledger.refundOf(record.row))
   assert.equal(record?.state === 'refunded', refund !== undefined, `${nonce}: refunded with a transfer back`)
-  if (refund !== undefined)
-    assert.equal(paidBack.get(refund.transaction), nonce, `${nonce}: paid back by its own`)
+  if (record === undefined) return
+  const lost = await store.purchases.lostRefundsOf(record.purchaseId)
+  for (const { transaction } of [...lost, ...(refund === undefined ? [] : [refund])])
+    assert.equal(paidBack.get(transaction), nonce, `${nonce}: paid back by its own`)
+  const back = lost.filter((one) => world.isOnChain(one))
+  if (refund === undefined)
+    // Both transfers left the chain, and only the one back returned: the seller's loss, as above.
+    assert.ok(back.length === 0 || !isPaid, `${nonce}: it is ${record.state}, and a refund of it is on chain`)
+  else {
+    assert.ok(world.isOnChain(refund), `${nonce}: its refund is not on chain`)
+    assert.equal(
+      record.errorReason === refundedTwice,
+      back.length > 0,
+      `${nonce}: its seller was told of two`,
+    )
+    if (back.length > 0) world.seen.add('a refund that left the chain returns beside another one')
+  }
 }
 
 /**
  * The seller works once for each claim at most, and for two claims of one payment at a time only where the first one's
- * process was taken for dead. A payment is claimed anew only when nothing was sent for the claim before: so from the moment
- * that it lands the seller works for nobody but the claim that is charged, where that is charged first; or for a process
+ * process was taken for dead. A payment is claimed again only when nothing was sent for the claim before: so from the moment
+ * that it lands the seller works only for the claim that is charged, where that is charged first; or for a process
  * that was taken for dead, and goes on before it has looked.
  */
 function judgeRuns(world: World, { key, nonce }: Signed, record: PaymentRecord | undefined): void {
@@ -120,13 +141,13 @@ function judgeRuns(world: World, { key, nonce }: Signed, record: PaymentRecord |
   }
   for (const [i, { isGood, purchaseId, by }] of own.entries()) {
     if (!isGood || own[i + 1] === undefined || world.wasTakenForDead(by)) continue
-    const call = world.asked.find(({ x }) => x.claim?.purchaseId === purchaseId)
+    const call = world.requests.find(({ x }) => x.claim?.purchaseId === purchaseId)
     assert.ok(call?.x.errorCode, `${nonce}: the seller worked again for what it had answered well`)
   }
   const landedAtMs = world.chain.landedAtMs.get(key)
   if (landedAtMs === undefined) return
   const afterwards = own.filter(({ startedAtMs }) => startedAtMs > landedAtMs)
-  const isFirst = record?.linkId === world.store.links[1]!.id
+  const isFirst = record?.linkId === world.store.served[1]!.id
   assert.ok(
     afterwards.every(
       ({ purchaseId, by }) => (isFirst && purchaseId === record?.purchaseId) || world.wasTakenForDead(by),
@@ -135,59 +156,85 @@ function judgeRuns(world: World, { key, nonce }: Signed, record: PaymentRecord |
   )
 }
 
+function signedReceiptOf(headers: readonly string[]): object | undefined {
+  if (!headers.includes('PAYMENT-RESPONSE')) return undefined
+  const header = headerOf(headers, 'PAYMENT-RESPONSE')!
+  return JSON.parse(Buffer.from(header, 'base64').toString()).extensions?.['offer-receipt'].info.receipt
+}
+
 function judgeAnswers(world: World, payment: Signed, record: PaymentRecord | undefined): void {
   const { key, nonce } = payment
-  const own = world.asked.filter((asked) => asked.payment === payment)
-  const delivered = own.filter(({ door }) => door.got?.status === 200)
+  const own = world.requests.filter((request) => request.payment === payment)
+  const delivered = own.filter(({ transport }) => transport.got?.status === 200)
   const first = delivered[0]
-  for (const { door, what, process, lease } of delivered) {
-    const { headers, body } = door.got!
+  for (const request of own) judgeReceiptOfFailure(request, nonce)
+  for (const { transport, what, process, lease } of delivered) {
+    const { headers, body } = transport.got!
     assert.equal(
       headerOf(headers, 'X-Purchase-Id'),
       record?.purchaseId,
       `${nonce}: the purchase that was told`,
     )
-    assert.equal(body, first!.door.got!.body, `${nonce}: every answer is the same`)
+    assert.equal(body, first!.transport.got!.body, `${nonce}: every answer is the same`)
     assert.equal(what, first!.what, `${nonce}: one payment buys one call`)
+    const receipt = signedReceiptOf(headers)
+    assert.ok(receipt !== undefined, `${nonce}: what was delivered has a signed receipt`)
+    assert.deepEqual(
+      receipt,
+      signedReceiptOf(first!.transport.got!.headers),
+      `${nonce}: every signed receipt is the same`,
+    )
     // A process that lived on has noted what it handed over.
-    if (world.wasTakenForDead(process) || process.lease!.current.id !== lease) continue
+    if (!hasLivedOn(world, { process, lease })) continue
     const state = record?.state ?? ''
     assert.ok(
-      ['delivered', 'refunded', 'failed_final'].includes(state) || world.hasReorganised,
+      ['delivered', 'refunded', 'failed_final'].includes(state) ||
+        record?.errorReason === refundLeftChain ||
+        world.hasReorganised,
       `${nonce} was delivered by a process that lives, and is ${state}`,
     )
   }
   if (record?.errorReason === 'never_delivered' && !world.hasReorganised)
     assert.ok(
-      !hasHungUp(world, own, record),
-      `${nonce}: its buyer hung up on its answer, and is owed it back`,
+      !hasAborted(world, own, record),
+      `${nonce}: its buyer disconnected before its response, and a refund is due`,
     )
   if (record === undefined || record.state !== 'delivered') return
   if (record.errorReason === notCollected) {
     world.seen.add('an answer is never collected')
+    const isNoted = delivered.some((request) => hasLivedOn(world, request))
     assert.ok(
-      delivered.length === 0 && own.some(({ door }) => door.hasLeft),
-      `${nonce}: no buyer has hung up on it`,
+      !isNoted && own.some(({ transport }) => transport.hasLeft),
+      `${nonce}: no buyer has disconnected`,
     )
-  } else assert.ok(delivered.length > 0 || wasLost(own), `${nonce} is delivered, and nobody got it`)
+  } else assert.ok(delivered.length > 0 || wasLost(own), `${nonce} is delivered, and no buyer got it`)
   const claim = world.ways.claims.find(({ purchaseId }) => purchaseId === record.purchaseId)
-  assert.ok(claim, `${nonce}: somebody has claimed it`)
-  for (const asked of own) {
-    if (!heardNotCharged(asked)) continue
+  assert.ok(claim, `${nonce}: expected it to be claimed`)
+  for (const request of own) {
+    if (!isToldUncharged(request)) continue
     // It was so when he heard it: a reorganisation has undone what he had done himself.
     if (world.hasReorganised && world.chain.takenBack.has(key)) continue
-    const isOfIt: boolean = asked.x.claim?.purchaseId === record.purchaseId || asked.startedAtMs >= claim.atMs
-    assert.ok(!isOfIt, `${nonce}: its buyer heard that it was not charged: ${asked.door.got!.body} ${key}`)
+    // A request of the claim's own millisecond may have had its refusal just before: then the buyer paid again afterwards.
+    const isOfIt: boolean =
+      request.x.claim?.purchaseId === record.purchaseId || request.startedAtMs > claim.atMs
+    assert.ok(
+      !isOfIt,
+      `${nonce}: its buyer was told that it was not charged: ${request.transport.got!.body} ${key}`,
+    )
   }
 }
 
-/** The answer was ready, at a process that lived on, when the buyer had hung up. */
-const hasHungUp = (world: World, own: readonly Asked[], { purchaseId }: PaymentRecord): boolean =>
-  own.some(({ x, door, process, lease }) => {
-    if (world.wasTakenForDead(process) || process.lease!.current.id !== lease) return false
+const hasLivedOn = (world: World, { process, lease }: Pick<Asked, 'process' | 'lease'>): boolean =>
+  !world.wasTakenForDead(process) && process.lease!.current.id === lease
+
+/** The response was ready, at a process that lived on, when the buyer had disconnected. */
+const hasAborted = (world: World, own: readonly Asked[], { purchaseId }: PaymentRecord): boolean =>
+  own.some((request) => {
+    const { x, transport } = request
+    if (!hasLivedOn(world, request)) return false
     return (
       x.claim?.purchaseId === purchaseId &&
-      door.hasLeft &&
+      transport.hasLeft &&
       x.isUnsent &&
       x.purchase !== null &&
       x.status === 200
@@ -195,9 +242,14 @@ const hasHungUp = (world: World, own: readonly Asked[], { purchaseId }: PaymentR
   })
 
 /** Handed to a connection that ended before its buyer had read it. */
-const wasLost = (asked: readonly Asked[]): boolean => asked.some(({ door }) => door.hasBegun)
+const wasLost = (request: readonly Asked[]): boolean => request.some(({ transport }) => transport.hasBegun)
 
-function heardNotCharged({ door: { got } }: Asked): boolean {
+function judgeReceiptOfFailure({ transport: { got } }: Asked, nonce: string): void {
+  if (got === undefined || got.status === 200) return
+  assert.equal(signedReceiptOf(got.headers), undefined, `${nonce}: what failed has no signed receipt`)
+}
+
+function isToldUncharged({ transport: { got } }: Asked): boolean {
   if (got === undefined || got.status === 200) return false
   if (got.status === 402 || got.status === 404) return true
   return /not charged|nothing was charged/i.test(got.body)

@@ -1,13 +1,13 @@
 import type { Settler } from '../../core/ports/chains/settler.ts'
-import type { Books } from '../../core/ports/store/books.ts'
 import type { Leases } from '../../core/ports/store/leases.ts'
-import type { Letters } from '../../core/ports/store/letters.ts'
+import type { Ledger } from '../../core/ports/store/ledger.ts'
+import type { Mailbox } from '../../core/ports/store/mailbox.ts'
 
 /** A mistake, put between the processes of a simulation and what they stand on: it has to be found. */
 export interface Plant {
-  readonly books?: (books: Books) => Books
+  readonly ledger?: (ledger: Ledger) => Ledger
   readonly leases?: (leases: Leases) => Leases
-  readonly letters?: (letters: Letters) => Letters
+  readonly mailbox?: (mailbox: Mailbox) => Mailbox
   /** Of the settler that has the key, where gateways share one. */
   readonly settler?: (settler: Settler) => Settler
   /** The recovery believes that no call runs in its process. */

@@ -1,8 +1,13 @@
+import { refundLeftChain } from '../../core/domain/payment.ts'
 import type { Signed } from './buyers.ts'
 import type { GatewayProcess } from './gatewayProcess.ts'
 import type { World } from './world.ts'
 
-/** A seller pays a buyer back, whatever the books say by then: the money first, then the proof of it. */
+/** In one seed of so many refunds leave the chain. */
+const LOST_REFUNDS_EVERY = 7
+export const losesRefunds = ({ scheduler }: World): boolean => scheduler.seed % LOST_REFUNDS_EVERY === 5
+
+/** A seller pays a buyer back, regardless of the ledger by then: the money first, then the proof of it. */
 export async function refund(world: World, process: GatewayProcess, payment: Signed): Promise<void> {
   const { chain, scheduler, store } = world
   const { payments } = process
@@ -18,7 +23,30 @@ export async function refund(world: World, process: GatewayProcess, payment: Sig
     const proof = { network: record.network, transaction, paymentKeys: [] }
     const result = await payments.refund(record, purchase, proof)
     world.tell('refund', payment.nonce, result)
+    if (result === 'refunded' && losesRefunds(world) && scheduler.chance(0.5)) loseSoon(world, transaction)
   } catch (error) {
     world.tell('refund failed', payment.nonce, String(error))
+  }
+}
+
+/** A transfer back leaves the chain soon, for a while or for good. */
+function loseSoon({ scheduler, offChainUntilMs }: World, transaction: string): void {
+  const forMs = scheduler.pick([20_000, 450_000, 900_000, Infinity])
+  scheduler.at(scheduler.between(0, 200_000), null, () => {
+    offChainUntilMs.set(transaction, scheduler.nowMs + forMs)
+  })
+}
+
+/** Some sellers send another transfer for one that left the chain. */
+export async function replaceRefunds(
+  world: World,
+  process: GatewayProcess,
+  payments: readonly Signed[],
+): Promise<void> {
+  for (const payment of payments) {
+    const record = await world.store.ledger.find(payment.key)
+    if (record?.state !== 'refund_due' || record.errorReason !== refundLeftChain) continue
+    world.seen.add('a refund leaves the chain')
+    if (world.scheduler.chance(0.2)) await refund(world, process, payment)
   }
 }

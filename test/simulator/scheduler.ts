@@ -4,7 +4,7 @@ import { syncBuiltinESMExports } from 'node:module'
 import timers from 'node:timers/promises'
 import { createRandom } from './random.ts'
 
-/** Whoever events happen to: a process of the simulation. */
+/** What events happen to: a process of the simulation. */
 export interface Owner {
   readonly name: string
   isDead: boolean
@@ -23,7 +23,7 @@ interface Event {
   isLate: boolean
 }
 
-/** A timer as node gives one, as far as anybody here uses it. */
+/** A timer as node gives one, as far as it is used here. */
 interface Timer {
   event: Event
   readonly everyMs: number
@@ -35,7 +35,7 @@ const real = {
 }
 
 /**
- * Decides who goes on next: a queue of events by virtual time. Whatever would wait for a disk, a chain, a seller or a clock
+ * Decides who goes on next: a queue of events by virtual time. Everything that would wait for a disk, a chain, a seller or a clock
  * waits for its event here, so a seed gives the same interleaving each time. Whose a timer is, and whose code runs, is
  * known by the event that it came from: a process that is killed or frozen takes all of its own with it.
  */
@@ -73,11 +73,11 @@ export class Scheduler {
     return this.#running.getStore() ?? null
   }
 
-  /** Runs code as somebody's: what it starts is theirs. */
+  /** Runs code as a process: what the code starts belongs to it. */
   as<T>(owner: Owner | null, run: () => T): T {
     let frame = this.#frames.get(owner)
     if (frame === undefined) {
-      // Kept: to make one anew for each event would cost more than most events do.
+      // Kept, because creating it for each event would cost more than most events do.
       frame = this.#running.run(owner, () => AsyncLocalStorage.snapshot())
       this.#frames.set(owner, frame)
     }
@@ -99,7 +99,7 @@ export class Scheduler {
     return event
   }
 
-  /** Waits as whoever asks; never comes back when they are killed before. */
+  /** Waits like its process; never returns if the process is killed before. */
   wait(delayMs: number): Promise<void> {
     return new Promise((resolve) => void this.at(delayMs, this.owner, resolve))
   }
@@ -118,7 +118,7 @@ export class Scheduler {
     return true
   }
 
-  /** Wakes somebody who stands still before the time. */
+  /** Wakes a process that is paused, before the time. */
   thaw(owner: Owner): void {
     for (const event of this.#queue) {
       if (event.owner === owner && event.isLate) event.atMs = this.nowMs

@@ -1,22 +1,22 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import { plants } from './plants.ts'
-import type { SeedsAsked, SeedsRun } from './runSeeds.ts'
+import type { SeedsOptions, SeedsRun } from './runSeeds.ts'
 import { SeedFailed, simulate } from './simulate.ts'
-import { openInlineSqlite } from './store.ts'
-import type { Sight } from './world.ts'
+import { openSeedStores } from './store.ts'
+import type { Situation } from './world.ts'
 
-const { from, count, step, plant, isTraced } = workerData as SeedsAsked
+const { from, count, step, plant, isTraced } = workerData as SeedsOptions
 const options = {
-  sqlite: await openInlineSqlite(),
+  stores: await openSeedStores(),
   ...(plant !== undefined && { plant: plants[plant] }),
   isTraced,
-  onSeen: (seen: ReadonlySet<Sight>) => {
-    for (const sight of seen) sights[sight] = (sights[sight] ?? 0) + 1
+  onSeen: (seen: ReadonlySet<Situation>) => {
+    for (const situation of seen) situations[situation] = (situations[situation] ?? 0) + 1
   },
 }
 let failed: SeedsRun['failed']
 let seeds = 0
-const sights: Partial<Record<Sight, number>> = {}
+const situations: Partial<Record<Situation, number>> = {}
 for (let seed = from; seed < from + count && failed === undefined; seed += step) {
   seeds++
   try {
@@ -26,4 +26,4 @@ for (let seed = from; seed < from + count && failed === undefined; seed += step)
     failed = { seed, message: error.message, trace: error.trace }
   }
 }
-parentPort!.postMessage({ seeds, sights, failed } satisfies SeedsRun)
+parentPort!.postMessage({ seeds, situations, failed } satisfies SeedsRun)

@@ -1,6 +1,6 @@
 import { TollgateError } from '../../core/errors/error.ts'
 import { paidReply } from '../../core/payments/paidReply.ts'
-import type { SellerAnswer } from '../../core/plugin/exchange.ts'
+import type { SellerResponse } from '../../core/plugin/exchange.ts'
 import { type Exchange, gatewayPlugin, handled, type Reply } from '../../core/plugin/gateway.ts'
 import type { Owner, Scheduler } from './scheduler.ts'
 
@@ -16,7 +16,7 @@ export interface Run {
   isGood: boolean
 }
 
-export interface SellerParts {
+export interface SellerDeps {
   readonly scheduler: Scheduler
   readonly runs: Run[]
   /** How long an honest one works, at most. */
@@ -28,12 +28,12 @@ export interface SellerParts {
 const headers = ['Content-Type', 'application/json']
 
 /** Stands for the seller and the way to it: slow, failing, and broken off in the middle. */
-export function sellerPlugin({ scheduler, runs, workMs, fails, tell }: SellerParts) {
+export function sellerPlugin({ scheduler, runs, workMs, fails, tell }: SellerDeps) {
   const fail = (x: Exchange, outcome: NonNullable<Exchange['upstreamOutcome']>, status: number) => {
     x.upstreamOutcome = outcome
     x.upstreamStatus = status
     const charge =
-      x.settlement === null ? 'You were not charged.' : 'You were charged; the seller owes you a refund.'
+      x.settlement === null ? 'You were not charged.' : 'You were charged. The seller owes you a refund.'
     return new TollgateError(outcome === 'timeout' ? 'upstream_timeout' : 'upstream_error', charge, {
       ...(x.purchase !== null && { extra: { purchaseId: x.purchase.id }, retryable: false }),
     })
@@ -43,10 +43,14 @@ export function sellerPlugin({ scheduler, runs, workMs, fails, tell }: SellerPar
     const { key } = x.payment!.identity
     const { purchaseId } = x.claim!
     // Nothing has reached the seller; a buyer who is charged already gets the call done all the same.
-    if (x.door.isClosed && x.settlement === null) throw fail(x, 'buyer-left', 0)
+    if (x.transport.isClosed && x.settlement === null) throw fail(x, 'buyer-left', 0)
     const by = scheduler.owner!
     const run: Run = {
-      ...{ key, purchaseId, by, startedAtMs: scheduler.nowMs, endedAtMs: Infinity },
+      key,
+      purchaseId,
+      by,
+      startedAtMs: scheduler.nowMs,
+      endedAtMs: Infinity,
       isGood: false,
     }
     runs.push(run)
@@ -58,33 +62,39 @@ export function sellerPlugin({ scheduler, runs, workMs, fails, tell }: SellerPar
     const status = fails(0.05) ? 404 : 200
     const body = Buffer.from(JSON.stringify({ key, run: runs.length }))
     x.upstreamStatus = status
-    const answer = { status, headers, mediaType: 'application/json', body, tunnel: null }
-    if (x.settlement !== null) return stream(x, answer)
+    const response = { status, headers, mediaType: 'application/json', body, tunnel: null }
+    if (x.settlement !== null) return stream(x, response)
     run.isGood = status === 200
     x.upstreamOutcome = 'answered'
-    x.answer = answer
+    x.response = response
     return status === 404 ? { status, headers, body } : undefined
   }
 
   /** Charged first: the answer goes out as it comes, and is fetched to its end for a buyer who has left. */
-  async function stream(x: Exchange, answer: SellerAnswer): Promise<Reply> {
-    const reply = paidReply(answer, 'application/json', x.purchase!, x.settlement!.headers, true)
-    const { door } = x
-    if (!door.isClosed) {
+  async function stream(x: Exchange, response: SellerResponse): Promise<Reply> {
+    const reply = paidReply(
+      response,
+      'application/json',
+      x.purchase!,
+      x.settlement!.headersFor(response.status),
+      true,
+    )
+    const { transport } = x
+    if (!transport.isClosed) {
       x.status = reply.status
-      door.begin(reply.status, [...reply.headers])
+      transport.begin(reply.status, [...reply.headers])
     }
     await scheduler.wait(scheduler.between(0, 400))
     if (fails(0.04)) {
-      x.errorCode = fail(x, 'failed', answer.status).code
+      x.errorCode = fail(x, 'failed', response.status).code
       // What was sent must not pass for the whole.
-      door.cutOff()
+      transport.cutOff()
       return handled
     }
-    if (door.isClosed) x.isUnsent = true
-    else door.end(Buffer.from(String(reply.body), 'latin1'))
+    if (transport.isClosed) x.isUnsent = true
+    else transport.end(Buffer.from(String(reply.body), 'latin1'))
     x.upstreamOutcome = 'answered'
-    x.answer = answer
+    x.response = response
     return handled
   }
 
@@ -93,7 +103,7 @@ export function sellerPlugin({ scheduler, runs, workMs, fails, tell }: SellerPar
     api: 1,
     options: { type: 'object', additionalProperties: false, properties: {} },
     needs: [],
-    slots: { forward: { mayRead: ['claim', 'payment', 'settlement', 'purchase'], writes: ['answer'] } },
+    slots: { forward: { mayRead: ['claim', 'payment', 'settlement', 'purchase'], writes: ['response'] } },
     setup: () => ({ route: () => ({ forward }) }),
   })
 }

@@ -21,7 +21,7 @@ export interface ChainFaults {
 
 /**
  * One process's settler of the simulated chain. It decides as the EVM one does (adapters/chains/evm): bytes are stored
- * before they are sent, the same bytes are sent again, what somebody else brought counts, nothing is given up before the
+ * before they are sent, the same bytes are sent again, what another party sent counts, nothing is given up before the
  * chain's own time is past the authorisation's end, and absence is believed of a node only that is past the block.
  */
 export function createSimulatedSettler(
@@ -42,21 +42,26 @@ export function createSimulatedSettler(
   async function ask<T>(what: (view: View) => T): Promise<T> {
     await scheduler.wait(scheduler.between(20, 50))
     if (fails(0.04)) throw new Error('the node did not answer')
-    const answer = what(chain.view(fails(0.15) ? scheduler.between(1, 4) : 0))
+    const response = what(chain.view(fails(0.15) ? scheduler.between(1, 4) : 0))
     await scheduler.wait(scheduler.between(20, 50))
     if (fails(0.04)) throw new Error('the answer was lost')
-    return answer
+    return response
   }
 
   const authorisationOf = ({ key, payer, amountAtomic, validBeforeMs }: PaymentIdentity): Authorisation => ({
-    ...{ key, payer, validBeforeMs, value: Number(amountAtomic) },
+    key,
+    payer,
+    validBeforeMs,
+    value: Number(amountAtomic),
   })
 
   const send = (transaction: string, identity: PaymentIdentity) =>
     ask(() => chain.send({ hash: transaction, uses: [authorisationOf(identity)] }))
 
   const pendingOf = (attempt: SettlementAttempt | null): SettleOutcome & { status: 'pending' } => ({
-    ...{ status: 'pending', transaction: attempt?.transaction ?? '', reason: pendingReason },
+    status: 'pending',
+    transaction: attempt?.transaction ?? '',
+    reason: pendingReason,
   })
 
   /** What one look at the chain says of a payment; undefined while it may still land. */
@@ -80,7 +85,7 @@ export function createSimulatedSettler(
     }
     if (!isReverted) return undefined
     const reason = 'invalid_exact_evm_transaction_failed'
-    return { status: 'pending', transaction, reason, message: 'reverted', lookAgainMs: 60_000 } as const
+    return { status: 'pending', transaction, reason, message: 'reverted', recheckMs: 60_000 } as const
   }
 
   /** What came of bytes that were just sent, within the time that a call waits. */
@@ -99,15 +104,24 @@ export function createSimulatedSettler(
   }
 
   const settler: Settler = {
-    ...{ id: 'simulated', network: testNetwork, scheme: 'exact', offerExtra: () => ({}) },
+    id: 'simulated',
+    network: testNetwork,
+    schemes: ['exact'],
+    offerExtra: () => ({}),
 
     check(payment, terms) {
       const { payer, nonce, validBeforeMs } = payment.payload as Record<string, string | number>
       const key = createHash('sha256').update(`${payer}|${nonce}`).digest('hex')
       const { network, asset, payTo, amount } = terms
       const identity: PaymentIdentity = {
-        ...{ key, network, asset, payTo, payer: String(payer), nonce: String(nonce) },
-        ...{ amountAtomic: BigInt(amount), validBeforeMs: Number(validBeforeMs) },
+        key,
+        network,
+        asset,
+        payTo,
+        payer: String(payer),
+        nonce: String(nonce),
+        amountAtomic: BigInt(amount),
+        validBeforeMs: Number(validBeforeMs),
       }
       if (clock.now() < identity.validBeforeMs) return { ok: true, identity }
       return { ok: false, reason: 'expired', message: 'The authorization is over.', identity }
@@ -169,7 +183,7 @@ export function createSimulatedSettler(
         if (found !== undefined) outcomes[i] = found
         else if (head.timestampMs < record.validBeforeMs && attempt !== null && attempt.bytes !== '') {
           const isSent = await send(attempt.transaction, record).catch(() => false)
-          if (isSent === 'yes') outcomes[i] = { ...pendingOf(attempt), lookAgainMs: 2_000 }
+          if (isSent === 'yes') outcomes[i] = { ...pendingOf(attempt), recheckMs: 2_000 }
         }
       }
       return outcomes

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { runSeeds } from './runSeeds.ts'
 import { simulate } from './simulate.ts'
-import { openInlineSqlite } from './store.ts'
+import { openSeedStores } from './store.ts'
 
 const count = 200
 /** Runs one seed again and tells what happened: SIMULATE_SEED=123 node test/simulator/simulator.test.ts */
@@ -9,12 +9,12 @@ const only = process.env['SIMULATE_SEED']
 
 t.test(`after whatever trouble, the books agree with the chain (${only ?? `${count} seeds`})`, async (t) => {
   const asked = only === undefined ? { count } : { from: Number(only), count: 1, isTraced: true }
-  const { seeds, sights, failed } = await runSeeds(asked)
+  const { seeds, situations, failed } = await runSeeds(asked)
   if (failed !== undefined) process.stderr.write(`${failed.trace.join('\n')}\n`)
   t.equal(failed?.message, undefined)
   t.equal(seeds, asked.count)
   if (only === undefined)
-    t.ok(sights['several payments in one transaction'], 'gateways that share a key are among them')
+    t.ok(situations['several payments in one transaction'], 'gateways that share a key are among them')
 })
 
 t.test('who stood still while it took a key hears what it is handed afterwards', async (t) => {
@@ -23,11 +23,11 @@ t.test('who stood still while it took a key hears what it is handed afterwards',
 })
 
 t.test('a seed replays exactly', async (t) => {
-  const sqlite = await openInlineSqlite()
+  const stores = await openSeedStores()
   for (const seed of [1, 2, 3, 21, 106, 126, 563, 23676]) {
-    const first = await simulate(seed, { sqlite, isTraced: true })
+    const first = await simulate(seed, { stores, isTraced: true })
     t.ok(first.length > 50)
-    t.same(await simulate(seed, { sqlite, isTraced: true }), first, `seed ${seed}`)
+    t.same(await simulate(seed, { stores, isTraced: true }), first, `seed ${seed}`)
   }
 })
 

@@ -38,7 +38,7 @@ export function createSimulatedTransferProofs(
         if (transfers.length > 0) return { status: 'found', transfers }
         return { status: 'mismatch', what: receipt.moved.size === 0 ? 'failed' : 'amount' }
       }),
-    look: (wanted) =>
+    find: (wanted) =>
       ask(({ landed }) => {
         const transfers = fitting(landed, wanted)
         return transfers.length > 0 ? { status: 'found', transfers } : { status: 'none', isComplete: true }

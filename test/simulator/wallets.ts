@@ -1,7 +1,6 @@
 import { hash } from 'node:crypto'
 import { authorizationDigest, domainSeparator } from '../../adapters/chains/evm/check/authorization.ts'
-import { secp256k1 } from '../../adapters/chains/evm/check/recoverSigner.ts'
-import { addressOfKey } from '../../adapters/chains/evm/settle/signTransaction.ts'
+import { addressOfKey, secp256k1 } from '../../adapters/chains/evm/settle/transaction.ts'
 import { builtInAssets } from '../../core/domain/asset.ts'
 import { evmPaymentKey, evmPaymentKeyPrefix } from '../../core/domain/payment.ts'
 import { encodeHeader } from '../../core/x402/header.ts'
@@ -37,7 +36,12 @@ export function walletOf(name: string): Wallet {
 /** Signs an EIP-3009 authorisation, by the very arithmetic that checks it. @returns it with its header of x402 version 2 */
 export function signAuthorisation(
   { key, address }: Wallet,
-  { nonce: name, value, validBeforeMs }: { nonce: string; value: number; validBeforeMs: number },
+  {
+    nonce: name,
+    value,
+    validBeforeMs,
+    extensions,
+  }: { nonce: string; value: number; validBeforeMs: number; extensions?: object | undefined },
 ): { readonly authorisation: Authorisation; readonly header: string } {
   const nonce = `0x${hash('sha256', name, 'hex')}`
   const validBefore = String(Math.floor(validBeforeMs / 1_000))
@@ -52,6 +56,7 @@ export function signAuthorisation(
   const header = encodeHeader({
     ...{ x402Version: 2, payload },
     accepted: { scheme: 'exact', network: testNetwork, asset: testAsset },
+    extensions,
   })
   const authorisation = {
     ...{ key: evmPaymentKey(keyPrefix, address, nonce), payer: address, value, nonce },

@@ -11,21 +11,21 @@ import type { Owner, Scheduler } from './scheduler.ts'
 import type { Run } from './seller.ts'
 import type { Sent } from './sessions/sessionTraffic.ts'
 import type { Clocks, SharedStore } from './store.ts'
-import { StoreWays } from './storeWays.ts'
+import { StoreLinks } from './storeLinks.ts'
 import { settlingAccount } from './wallets.ts'
 
 /** What seeds are made for. */
-export const sights = [
+export const situations = [
   'several payments in one transaction',
   'one of several left out',
-  'one of several brought by somebody else before',
+  'one of several sent by another party before',
   'a transaction of several leaves the chain',
   'what was signed is taken back on chain',
   'one of several taken back by its payer before',
   'a waiting transaction is forgotten',
   'what several share is never sent',
   'what was never sent is free again',
-  'somebody else signs with the key',
+  'another party signs with the key',
   'another gateway takes over the key',
   'a key changes hands while a transaction waits',
   'a letter is lost',
@@ -34,9 +34,12 @@ export const sights = [
   'the server crashes',
   'an answer of the server is lost',
   'an answer is never collected',
+  'an id is taken from a payment that can never land',
+  'a refund leaves the chain',
+  'a refund that left the chain returns beside another one',
 ] as const
 
-export type Sight = (typeof sights)[number]
+export type Situation = (typeof situations)[number]
 
 /** Everything of one seed: two or three processes on one store, a chain, sellers and buyers. */
 export class World {
@@ -47,26 +50,30 @@ export class World {
   readonly isShared: boolean
   readonly chain: Chain
   readonly node: EvmNode
-  readonly ways: StoreWays
+  readonly ways: StoreLinks
   /** What was signed for the real settler, by key. */
   readonly authorisations = new Map<string, Authorisation>()
-  readonly asked: Asked[] = []
+  readonly requests: Asked[] = []
   readonly runs: Run[] = []
   readonly sessions: Session[] = []
-  /** What is signed for the sessions, each for one of them; nobody keeps a buyer from trying it on another one. */
+  /** What is signed for the sessions, each for one of them; a buyer may try it on another session. */
   readonly signedForSessions: Signed[] = []
   readonly sent: Sent[] = []
+  /** Payments with an id of their buyer, which another payment has too. */
+  readonly named: Signed[] = []
   /** The latest process of each of the two; one that is dead is started again some time later. */
   readonly processes: GatewayProcess[] = []
   /** Every lease under which a process died. */
   readonly deadLeases = new Set<number>()
   /** Transfers back by sellers: whose payment each is meant for. */
   readonly paidBack = new Map<string, string>()
-  /** What this seed has shown: whoever judges many knows what they were about. */
-  readonly seen = new Set<Sight>()
+  /** Transfers back that are off the chain, each until then, in virtual ms. */
+  readonly offChainUntilMs = new Map<string, number>()
+  /** What this seed has shown: the judge of many seeds can tell what they covered. */
+  readonly seen = new Set<Situation>()
   /** What was refused or broke that may never do so. */
   misuse: Error | undefined
-  /** What was done, for whoever reads a failed seed. */
+  /** The actions, for the reader of a failed seed. */
   readonly trace: string[] | null
   store!: SharedStore
   readonly plant: Plant | undefined
@@ -75,7 +82,7 @@ export class World {
   readonly #hazards: { readonly kill: number; readonly freeze: number; readonly powerCut: number }
   /** How long sellers work in this seed, at most, in ms: many who end together are settled together. */
   readonly #workMs: number
-  readonly #gatherMs: number
+  readonly #batchWindowMs: number
   #started = 0
 
   constructor(scheduler: Scheduler, isShared: boolean, plant: Plant | undefined, isTraced: boolean) {
@@ -87,12 +94,12 @@ export class World {
     const hazard = () => scheduler.pick([0, 0, 0.02, 0.1])
     this.#hazards = { kill: hazard(), freeze: hazard(), powerCut: hazard() }
     this.#workMs = isShared ? scheduler.pick([20, 60, 1_500]) : 1_500
-    this.#gatherMs = scheduler.pick([5, 50, 200])
+    this.#batchWindowMs = scheduler.pick([5, 50, 200])
     this.chain = new Chain(scheduler, {
       tell: (...what) => this.tell(...what),
-      see: (sight) => void this.seen.add(sight),
+      see: (situation) => void this.seen.add(situation),
     })
-    this.ways = new StoreWays(this)
+    this.ways = new StoreLinks(this)
     this.node = createEvmNode({
       ...{ chain: this.chain, scheduler, faults: this, account: settlingAccount },
       signed: this.authorisations,
@@ -109,7 +116,7 @@ export class World {
     })
   }
 
-  /** People's time of whoever asks the store, and the machine's, which starts anew when the power comes back. */
+  /** People's time of the database's caller, and the machine's, which restarts when the power comes back. */
   get clocks(): Clocks {
     const wall: Clock = {
       now: () => {
@@ -137,28 +144,41 @@ export class World {
 
   /** What is sent for a session holds it: of two buyers at once one is charged. */
   async #judgeSending(key: string): Promise<void> {
-    const record = await this.store.books.find(key)
-    // Somebody else has concluded it meanwhile.
+    const record = await this.store.ledger.find(key)
+    // Another process has concluded it meanwhile.
     if (record?.sessionId == null || record.state !== 'settling') return
     const session = await this.store.sessions.find(record.sessionId)
     if (session?.paymentRow !== record.row)
       this.misuse ??= new Error(`${key} is sent for session ${record.sessionId}, and does not hold it`)
   }
 
-  /** No two open payments wait for two transactions of one account number, whoever thinks that the key is his. */
+  /** No two open payments wait for two transactions with the same nonce, even if two processes believe they hold the lease. */
   onAttempt(): void {
     if (!this.isShared) return
     const states = [...unresolvedStates, 'reorged'] as const
-    void this.store.books.list({ states, limit: 100 }).then((open) => {
+    void this.store.ledger.list({ states, limit: 100 }).then((open) => {
       const bytesOf = new Map<number, string>()
       for (const { attempt } of open) {
         if (attempt === null || attempt.bytes === '') continue
         const number = this.node.numberOf(attempt.bytes)
         if ((bytesOf.get(number) ?? attempt.bytes) !== attempt.bytes)
-          this.misuse ??= new Error(`two transactions of open payments have the account number ${number}`)
+          this.misuse ??= new Error(`two transactions of open payments have the nonce ${number}`)
         bytesOf.set(number, attempt.bytes)
       }
     })
+  }
+
+  /** A payment was claimed: of the others with its id none is charged, or may be. */
+  async judgeIdentifier(key: string): Promise<void> {
+    const identifier = this.named.find((one) => one.key === key)?.identifier
+    if (identifier === undefined) return
+    for (const other of this.named) {
+      if (other.identifier !== identifier || other.key === key) continue
+      const state = (await this.store.ledger.find(other.key))?.state
+      if (state === undefined || state === 'rejected') continue
+      if (state === 'failed_final') this.seen.add('an id is taken from a payment that can never land')
+      else this.misuse ??= new Error(`${other.nonce} is ${state}, and another payment with its id is claimed`)
+    }
   }
 
   /** Starts the process of a place, or the next one after a death. */
@@ -174,8 +194,9 @@ export class World {
       node: this.isShared ? this.node : undefined,
       price: PRICE,
       plant: this.plant,
-      gatherMs: this.#gatherMs,
+      batchWindowMs: this.#batchWindowMs,
       onSending: (key) => this.#judgeSending(key),
+      isOnChain: (refund) => this.isOnChain(refund),
       onMisuse: (error) => void (this.misuse ??= error),
     })
     process.clockDrift = this.scheduler.pick([0, 0, 1e-4, -1e-4])
@@ -191,8 +212,8 @@ export class World {
     process.isDead = true
     const place = this.processes.indexOf(process)
     if (process.lease !== undefined) this.deadLeases.add(process.lease.current.id)
-    // Nobody hears from it any more: its buyers' connections are gone.
-    for (const { door, process: of } of this.asked) if (of === process) door.isClosed = true
+    // No client is reached from it any more: its buyers' connections are gone.
+    for (const { transport, process: of } of this.requests) if (of === process) transport.isClosed = true
     this.scheduler.at(this.scheduler.between(200, 15_000), null, () => {
       if (this.processes[place] === process) this.start(place)
     })
@@ -200,11 +221,9 @@ export class World {
 
   /** Everything that runs on the machine is over, and what was not on disk is gone. */
   powerCut(): void {
-    const { store } = this
-    if (store.powerCut === undefined) return
     this.tell('power cut')
     for (const process of this.processes) this.kill(process)
-    store.powerCut()
+    this.store.powerCut()
     this.ways.booted()
   }
 
@@ -225,6 +244,10 @@ export class World {
     const transaction = `0x${'b'.repeat(8)}${this.paidBack.size.toString(16).padStart(56, '0')}`
     this.paidBack.set(transaction, nonce)
     return transaction
+  }
+
+  isOnChain(refund: { readonly transaction: string }): boolean {
+    return this.scheduler.nowMs >= (this.offChainUntilMs.get(refund.transaction) ?? 0)
   }
 
   get hasReorganised(): boolean {

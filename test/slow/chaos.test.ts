@@ -1,12 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import fc from 'fast-check'
 import t from 'tap'
-import type { RpcFault } from '../../localnet/startFaultyRpc.ts'
-import { answerStatus, answerWell } from '../e2e/helpers/api.ts'
+import { answerWell, responseStatus } from '../e2e/helpers/api.ts'
 import { type Bought, newBuyer, present } from '../e2e/helpers/buyers.ts'
 import { startChains } from '../e2e/helpers/chains.ts'
 import { startProduct } from '../e2e/helpers/product.ts'
 import { checkedLedger } from '../helpers/checkedLedger.ts'
+import type { RpcFault } from '../helpers/localnet/startFaultyRpc.ts'
 
 const payments = Number(process.env['TOLLGATE_CHAOS'] ?? 120)
 const seed = Number(process.env['TOLLGATE_SEED'] ?? Date.now() % 1_000_000)
@@ -42,7 +42,7 @@ t.test(`nodes that fail at random lose nothing and double nothing (seed ${seed})
   // Every seventh call, not now and then: half of twenty calls failed would suspend the link, rightly.
   let calls = 0
   api.answerWith((request, response) =>
-    (calls++ % 7 === 0 ? answerStatus(500) : answerWell)(request, response),
+    (calls++ % 7 === 0 ? responseStatus(500) : answerWell)(request, response),
   )
   /** Every few milliseconds another fault for the next call of some method. */
   const trouble = (async () => {
@@ -60,21 +60,21 @@ t.test(`nodes that fail at random lose nothing and double nothing (seed ${seed})
   const buy = async ({ target, payment }: (typeof work)[number]): Promise<Bought> => {
     const deadline = performance.now() + 60_000
     for (;;) {
-      const answer = await present(target, payment)
-      if (answer.status < 500 || performance.now() > deadline) return answer
+      const response = await present(target, payment)
+      if (response.status < 500 || performance.now() > deadline) return response
       await sleep(50)
     }
   }
-  const answers: Promise<Bought>[] = []
+  const responses: Promise<Bought>[] = []
   for (const one of work) {
-    const answer = buy(one)
-    answer.catch(() => undefined)
-    answers.push(answer)
+    const response = buy(one)
+    response.catch(() => undefined)
+    responses.push(response)
     await sleep(25)
   }
   isOver = true
   await trouble
-  const final = await Promise.all(answers)
+  const final = await Promise.all(responses)
 
   t.strictSame(
     final.flatMap(({ status, text }, i) =>
@@ -95,7 +95,7 @@ t.test(`nodes that fail at random lose nothing and double nothing (seed ${seed})
   t.strictSame(
     transfers.flat().sort(),
     ledger.transactions.map(({ transaction }) => transaction).sort(),
-    'the transfers on chain are those in the books',
+    'the transfers on chain are those in the ledger',
   )
   t.strictSame(
     (await product.doctor()).filter(({ ok }) => !ok),

@@ -1,14 +1,14 @@
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
-import { openPostgres } from '../../adapters/postgres/openPostgres.ts'
+import { openPostgres } from '../../adapters/store/postgres/openPostgres.ts'
 import { type PaymentRecord, paymentStates } from '../../core/domain/payment.ts'
 import { systemClock } from '../../core/ports/clock.ts'
 import { silentLog } from '../../core/ports/log.ts'
 import { addStore, startGateway } from '../helpers/gateway.ts'
 import { until } from '../helpers/rawHttp.ts'
 import { startSeller } from '../helpers/sellers.ts'
+import { startPostgresServer, whyNoPostgresServer } from '../helpers/servers/startPostgresServer.ts'
 import { createScriptedSettler, scriptedPayment } from '../helpers/settler.ts'
-import { startPostgresServer, whyNoPostgresServer } from '../helpers/startPostgresServer.ts'
 
 t.setTimeout(300_000)
 
@@ -30,11 +30,11 @@ for (const settle of ['after', 'before'] as const) {
       const seller = await startSeller(t, 'hello')
       const { url } = await gateway.addLink({ storeId, slug: 'paid', url: seller.url, price: '0.10', settle })
       const call = async (payment: string) => {
-        const answer = await fetch(url, {
+        const response = await fetch(url, {
           headers: { 'payment-signature': scriptedPayment(payment, '100000') },
         })
-        await answer.arrayBuffer()
-        return answer.status
+        await response.arrayBuffer()
+        return response.status
       }
       let answered = 0
       for (let round = 0; round < ROUNDS; round++) {
@@ -47,7 +47,7 @@ for (const settle of ['after', 'before'] as const) {
         let rows: PaymentRecord[] = []
         await until(
           async () => {
-            rows = await store.books.list({ states: paymentStates, limit: 1_000 }).catch(() => [])
+            rows = await store.ledger.list({ states: paymentStates, limit: 1_000 }).catch(() => [])
             return rows.filter(({ state }) => state === 'delivered').length >= answered
           },
           `${answered} answers to be noted, of ${JSON.stringify(rows.map(({ state }) => state))}`,

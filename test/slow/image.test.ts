@@ -163,10 +163,10 @@ function enter(first: number, command: readonly string[], variables: readonly st
 }
 
 async function running({ stderr }: ChildProcess): Promise<void> {
-  let said = ''
+  let output = ''
   for await (const line of createInterface({ input: stderr! })) {
-    said += `${line}\n`
+    output += `${line}\n`
     if (line.includes('"tollgate is running"')) return
   }
-  throw new Error(`It ended before it ran: ${said}`)
+  throw new Error(`It ended before it ran: ${output}`)
 }

@@ -1,7 +1,7 @@
-// The npm package as somebody gets it: packed, installed into an empty folder, used there.
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+// The npm package as a user gets it: packed, installed into an empty folder, used there.
+import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -45,19 +45,25 @@ t.test('the package has what runs and what is read, and no sources or tests but 
     'config/presets/base-mainnet.yaml',
     'config/tollgate.schema.json',
     'dist/localnet/evm/artefacts/TestUSDC.json',
-    'dist/adapters/sqlite/backup/backup.worker.js',
-    'dist/adapters/sqlite/commit/writer.worker.js',
-    'dist/adapters/sqlite/payments/answers.worker.js',
+    'dist/adapters/store/sqlite/backup/backup.worker.js',
+    'dist/adapters/store/sqlite/commit/writer.worker.js',
+    'dist/adapters/store/sqlite/payments/responses.worker.js',
     'dist/cli/main.js',
     'dist/core/plugin/public.d.ts',
     'dist/core/plugin/public.js',
-    'dist/vault/page/assets/index.html',
-    'dist/vault/page/assets/views/approvals.js',
+    'dist/vault/page/dist/index.html',
+    'dist/vault/page/dist/main.js',
+    'dist/vault/page/dist/page.css',
+    'dist/vault/page/ownerPage.js',
     'deploy/systemd/tollgate.service',
-    'docs/configuration.md',
+    'docs/reference/configuration.md',
+    'dist/web/dist/docs/index.html',
+    'dist/web/dist/docs/tutorials/sell-your-api.html',
+    'docs/README.md',
     'examples/plugin/index.ts',
     'LICENSE',
     'README.md',
+    'SECURITY.md',
   ]
   for (const file of needed) t.ok(files.includes(file), file)
   const isUnwanted = (file: string) =>
@@ -65,6 +71,24 @@ t.test('the package has what runs and what is read, and no sources or tests but 
     (/(?<!\.d)\.ts$/.test(file) && !file.startsWith('examples/'))
   t.strictSame(files.filter(isUnwanted), [])
 })
+
+t.test(
+  'the address of the repository is not decided: these fields hold a placeholder, and nothing else',
+  async (t) => {
+    const { repository, bugs, homepage, keywords } = JSON.parse(
+      readFileSync(join(root, 'package.json'), 'utf8'),
+    )
+    const placeholder = 'https://github.com/OWNER/tollgate'
+    t.strictSame(
+      [repository.url, bugs.url, homepage],
+      [`git+${placeholder}.git`, `${placeholder}/issues`, `${placeholder}#readme`],
+    )
+    t.ok(keywords.includes('x402'))
+    const texts = packed.files.map(({ path }) => path).filter((path) => /\.(md|html|js|ts|ya?ml)$/.test(path))
+    const others = texts.filter((path) => readFileSync(join(root, path), 'utf8').includes('OWNER/tollgate'))
+    t.strictSame(others, [])
+  },
+)
 
 t.test(
   'installed, the command checks a configuration that it wrote, opens a store and backs it up',
@@ -94,6 +118,7 @@ t.test('it starts, serves and stops', async (t) => {
   t.equal((await fetch(`${url}/healthz`)).status, 200)
   const { paths } = (await (await fetch(`${url}/openapi.json`)).json()) as { paths: object }
   t.ok('/api/v1/links' in paths)
+  t.match(await (await fetch(`${url}/docs/`)).text(), 'Sell your own API')
   const exited = once(child, 'exit')
   child.kill('SIGTERM')
   t.equal((await exited)[0], 0)
@@ -114,12 +139,27 @@ t.test('its vault serves the approvals page, with every file of it', async (t) =
   const { url } = JSON.parse(line)
   const worker = await (await fetch(`${url}/owner/sw.js`)).text()
   const files = [...worker.matchAll(/^ {2}'([^']+)',$/gm)].map(([, file]) => file)
-  t.ok(files.length > 20)
+  for (const file of ['main.js', 'page.css']) t.ok(files.includes(file), `${file} is one of its files`)
   for (const file of files) t.equal((await fetch(new URL(file!, `${url}/owner/`))).status, 200, file!)
   t.match(JSON.parse(tollgate('vault', 'open', '--home', home, '--json')).url, `${url}/owner/#code=`)
   const exited = once(child, 'exit')
   child.kill('SIGTERM')
   await exited
+})
+
+t.test('the demo names one command that installs what it needs, and pays after it', async (t) => {
+  const missing = spawnSync(process.execPath, [bin, 'demo', '--once'], { cwd: folder, env, encoding: 'utf8' })
+  t.equal(missing.status, 1)
+  const [, install] = /^ {2}npm (install .+)$/m.exec(missing.stderr)!
+  run('npm', [...install!.split(' '), '--no-audit', '--no-fund', '--prefer-offline'])
+  const payments = tollgate('demo', '--once').trim().split('\n')
+  t.match(
+    payments.map((line) => JSON.parse(line)),
+    [
+      { network: 'eip155:84532', status: 200 },
+      { network: /^solana:/, status: 200 },
+    ],
+  )
 })
 
 async function running({ stderr }: ChildProcess): Promise<{ url: string }> {

@@ -9,7 +9,7 @@ const [evm] = chains.both
 const buyers = await Promise.all(Array.from({ length: 10 }, () => newBuyer(chains, evm)))
 const rounds = 3
 /** A simulation, a broadcast, and what else is asked a paid call: fees, looks of those whose node answered late. */
-const mostCalls = 4
+const maxCalls = 4
 
 for (const latencyMs of [40, 100]) {
   t.test(
@@ -40,7 +40,7 @@ for (const latencyMs of [40, 100]) {
         broadcasts < sold.length,
         `${broadcasts} broadcasts for ${sold.length} sales: some were settled together`,
       )
-      t.ok(evm.rpc.calls() <= mostCalls * sold.length, `${evm.rpc.calls()} calls for ${sold.length} sales`)
+      t.ok(evm.rpc.calls() <= maxCalls * sold.length, `${evm.rpc.calls()} calls for ${sold.length} sales`)
       t.equal((await evm.transfersTo(product.payTo(evm))).length, sold.length + 1)
       t.strictSame(
         (await product.doctor()).filter(({ ok }) => !ok),

@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
 import { skipOrFail } from '../helpers/redis.ts'
-import { whyNoPostgresServer } from '../helpers/startPostgresServer.ts'
-import { whyNoRedisServer } from '../helpers/startRedisServer.ts'
+import { whyNoPostgresServer } from '../helpers/servers/startPostgresServer.ts'
+import { whyNoRedisServer } from '../helpers/servers/startRedisServer.ts'
 import { type SoakOptions, soakDefaults } from '../soak/options.ts'
 import { soak } from '../soak/soak.ts'
 
@@ -9,13 +9,13 @@ import { soak } from '../soak/soak.ts'
 // machine has other work.
 
 async function bear(t: Test, options: Partial<SoakOptions>): Promise<void> {
-  const told: string[] = []
-  const report = await soak(t, { ...soakDefaults, pauseMs: 1_500, ...options }, (text) => told.push(text))
+  const notified: string[] = []
+  const report = await soak(t, { ...soakDefaults, pauseMs: 1_500, ...options }, (text) => notified.push(text))
   const { misses, struck, calls, bought, booked, transfers, expired } = report
   t.comment(
     `${struck.length} strikes, ${calls} calls, ${bought} bought, ${booked} booked, ${transfers} transfers`,
   )
-  t.strictSame(misses, [], told.slice(-3).join('\n'))
+  t.strictSame(misses, [], notified.slice(-3).join('\n'))
   t.equal(bought + expired, calls)
   t.ok(bought > calls / 2, 'most calls were answered')
 }
@@ -38,7 +38,7 @@ t.test('two gateways whose services come and go lose nothing and take nothing tw
     rate: 10,
     hundreds: 3,
     blockMs: 1_000,
-    awayMs: 5_000,
+    unavailableMs: 5_000,
     strikes: {
       kill: 3,
       stop: 1,

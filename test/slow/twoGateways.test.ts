@@ -12,7 +12,7 @@ import { checkedLedger } from '../helpers/checkedLedger.ts'
 
 // Two `tollgate start` on one database with one key. The first has the key, the second hands it what it is paid.
 
-/** A key that was left is another process's in this time, after which that one serves. */
+/** A key that was left is another process's in this time, after which the other process serves. */
 const TAKEN_OVER_MS = 15_000
 /** Until everything that a gone process left is finished. */
 const FINISHED_MS = 60_000
@@ -29,8 +29,10 @@ async function startBoth(t: Test) {
   const urls = [config.url, second.url]
   const children = [await start(config), await start(second)] as const
   // On a busy machine the second may have the key.
-  const told = 'another process of this installation settles with this key'
-  const isSecond = await Promise.race(children.map((child, i) => child.said(told).then(() => i === 1)))
+  const notified = 'another process of this installation settles with this key'
+  const isSecond = await Promise.race(
+    children.map((child, i) => child.waitForOutput(notified).then(() => i === 1)),
+  )
   const asker = children[isSecond ? 1 : 0]
   const holder = children[isSecond ? 0 : 1]
   const url = await store.addLink({ url: api.url, slug: 'two', price: '0.01' })
@@ -41,18 +43,18 @@ async function startBoth(t: Test) {
   const buyer = await newBuyer(chains, chain)
   const transfers = () => chain.transfersTo(wallets.base)
 
-  /** The books hold as many purchases as the chain has transfers, and nothing is open. */
+  /** The ledger holds as many purchases as the chain has transfers, and nothing is open. */
   async function holdTogether(count: number): Promise<void> {
     const ledger = await eventually(async () => {
       const now = await checkedLedger(books.purchases)
-      const early = await books.books.list({ states: ['claimed'], limit: 10 })
+      const early = await books.ledger.list({ states: ['claimed'], limit: 10 })
       return now.unresolvedPayments + early.length === 0 ? now : undefined
     }, FINISHED_MS)
     t.match(ledger, { broken: { length: 0 }, unbalanced: { length: 0 } })
     t.strictSame(
       (await transfers()).sort(),
       ledger.transactions.map(({ transaction }) => transaction).sort(),
-      'the transfers on chain are those in the books',
+      'the transfers on chain are those in the ledger',
     )
     t.equal(ledger.transactions.length, count)
   }
@@ -64,17 +66,17 @@ async function startBoth(t: Test) {
  * @throws when it is not in this time, with what the last answers were
  */
 async function bought(target: string, payment: string, patienceMs: number): Promise<Bought> {
-  const told: string[] = []
+  const notified: string[] = []
   const served = eventually(async () => {
-    const answer = await present(target, payment).catch((error: Error) => error)
-    if ('status' in answer && answer.status === 200) return answer
-    const what = 'status' in answer ? `${answer.status} ${answer.text}` : answer.message
-    if (told.at(-1) !== what) told.push(what)
+    const response = await present(target, payment).catch((error: Error) => error)
+    if ('status' in response && response.status === 200) return response
+    const what = 'status' in response ? `${response.status} ${response.text}` : response.message
+    if (notified.at(-1) !== what) notified.push(what)
     await sleep(200)
     return undefined
   }, patienceMs)
   return await served.catch((error: Error) => {
-    throw new Error(`${error.message}: ${told.join(', then ')}`)
+    throw new Error(`${error.message}: ${notified.join(', then ')}`)
   })
 }
 
@@ -98,8 +100,8 @@ for (const signal of ['SIGKILL', 'SIGSTOP'] as const) {
           /** What a busy machine had refused for now is tried again, until the point is reached. */
           const untilReached = async (pay: () => Promise<Bought>): Promise<void> => {
             do {
-              const answer = await pay().catch((): undefined => undefined)
-              if (answer === undefined || isReached) return
+              const response = await pay().catch((): undefined => undefined)
+              if (response === undefined || isReached) return
               await sleep(200)
             } while (!isReached)
           }
@@ -134,8 +136,8 @@ for (const signal of ['SIGKILL', 'SIGSTOP'] as const) {
           rpc.clear()
           if (point === 'broadcast') await chain.release()
 
-          const answer = await bought(at(other, 'one'), payment, FINISHED_MS)
-          t.equal(answer.status, 200)
+          const response = await bought(at(other, 'one'), payment, FINISHED_MS)
+          t.equal(response.status, 200)
           if (victim === 'holder' && point !== 'upstream called') {
             const payment = await buyer.sign(at('asker', 'after'))
             await bought(at('asker', 'after'), payment, FINISHED_MS)
@@ -150,7 +152,7 @@ for (const signal of ['SIGKILL', 'SIGSTOP'] as const) {
             await first
             return two.holdTogether(2)
           }
-          // It wakes up, and neither takes anything twice nor keeps anybody from buying.
+          // It wakes up, and neither takes anything twice nor blocks any buyer.
           gone.signal('SIGCONT')
           await first
           const late = await Promise.all(

@@ -14,7 +14,7 @@ const OLD_MS = 240_000
 /** A Solana payment that was interrupted too often is too old in the end, after a minute; it was never sent. */
 const TOO_OLD = 'settle_exact_svm_block_height_exceeded'
 
-/** What there is in the end, in the books and on chain. */
+/** What there is in the end, in the ledger and on chain. */
 export interface Judgement {
   readonly calls: number
   readonly bought: number
@@ -40,14 +40,14 @@ export async function judge(t: Pick<Test, 'teardown'>, world: World, load: Load)
   }
   t.teardown(close)
   await eventually(async () => {
-    const open = await books.books.list({ states: ['claimed', 'settling', 'pending'], limit: 1 })
+    const open = await books.ledger.list({ states: ['claimed', 'settling', 'pending'], limit: 1 })
     return open.length === 0 || undefined
   }, FINISHED_MS).catch(async () => {
-    const open = await books.books.list({ states: ['claimed', 'settling', 'pending'], limit: 5 })
-    const told = open.map(({ row, state, lease, errorReason, dueReason, tries }) => {
+    const open = await books.ledger.list({ states: ['claimed', 'settling', 'pending'], limit: 5 })
+    const summaryOf = open.map(({ row, state, lease, errorReason, dueReason, tries }) => {
       return `row ${row} ${state} of lease ${lease}, ${errorReason ?? dueReason}, looked at ${tries} times`
     })
-    misses.push(`payments are open ${FINISHED_MS} ms after the last call: ${told.join('; ')}`)
+    misses.push(`payments are open ${FINISHED_MS} ms after the last call: ${summaryOf.join('; ')}`)
   })
   const ledger = await checkedLedger(books.purchases)
   const { unresolvedPayments, refundDue, broken, unbalanced, transactions } = ledger
@@ -73,13 +73,13 @@ export async function judge(t: Pick<Test, 'teardown'>, world: World, load: Load)
     )
   const booked = new Set(transactions.map(({ purchaseId }) => purchaseId))
   for (const id of ids) must(booked.has(id), `purchase ${id} was answered and is not booked`)
-  for (const id of booked) must(ids.has(id), `purchase ${id} is booked and nobody has its answer`)
+  for (const id of booked) must(ids.has(id), `purchase ${id} is in the ledger and no buyer has its response`)
 
   const onChain = (await Promise.all(paidOn.map((chain) => chain.transfersTo(world.payTo(chain))))).flat()
-  const inBooks = transactions.map(({ transaction }) => transaction)
+  const inLedger = transactions.map(({ transaction }) => transaction)
   must(
-    onChain.sort().join() === inBooks.sort().join(),
-    `${onChain.length} transfers on chain, ${inBooks.length} in the books`,
+    onChain.sort().join() === inLedger.sort().join(),
+    `${onChain.length} transfers on chain, ${inLedger.length} in the ledger`,
   )
   const received = await Promise.all(paidOn.map((chain) => chain.balance(world.payTo(chain))))
   const sum = received.reduce((one, other) => one + other, 0n)

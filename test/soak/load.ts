@@ -9,12 +9,12 @@ import type { Gateway, World } from './world.ts'
 const ANSWER_MS = 15_000
 /** Before a buyer comes back; twice as long each time, as good clients do. */
 const RETRY_MS = 250
-const MOST_RETRY_MS = 2_000
+const MAX_RETRY_MS = 2_000
 /**
  * Calls under way at most, as seconds of the rate. More would only wait for the processor, and coming back again and again they
  * take from the gateways what these would need to start again.
  */
-const MOST_OPEN_S = 4
+const MAX_OPEN_S = 4
 /**
  * After the load has ended, a buyer gives up after this: longer than a payment is good for (300 s), because one whose transaction shared
  * its bytes with a call that died unsaid is open until then, and uncharged.
@@ -24,13 +24,13 @@ const BUYERS = 8
 const FREE_MS = 100
 
 /** What one presented payment heard, or that nothing was heard. */
-export interface Heard {
+export interface LoadResponse {
   readonly gateway: string
   readonly callBeganMs: number
   readonly atMs: number
   readonly tookMs: number
   /** The status and the error's code: `503 store_unavailable`; what happened to the connection where nothing was heard. */
-  readonly answer: string
+  readonly response: string
 }
 
 /** One paid call, from its first presentation to the answer that is final. */
@@ -47,8 +47,8 @@ export interface PaidCall {
 
 export interface Load {
   readonly calls: readonly PaidCall[]
-  readonly heard: readonly Heard[]
-  readonly freeHeard: readonly Heard[]
+  readonly received: readonly LoadResponse[]
+  readonly freeResponses: readonly LoadResponse[]
   /** Begins the steady calls. */
   begin(): void
   /** Marks what is on its way at a gateway: it is struck now. */
@@ -56,7 +56,7 @@ export interface Load {
   /** Presents a payment of its own at one gateway until it is served. @returns when the presentation began that was */
   servedAt(gateway: Gateway, patienceMs: number): Promise<{ beganMs: number; answeredMs: number } | undefined>
   /** Signs a payment and presents it at all gateways at once, so often in sum. */
-  presentAtOnce(times: number): Promise<{ target: string; answers: readonly Answer[] }>
+  presentAtOnce(times: number): Promise<{ target: string; responses: readonly Answer[] }>
   /** Begins no more calls, and waits for those under way. */
   end(): Promise<void>
 }
@@ -76,8 +76,8 @@ export async function prepareLoad(world: World, options: SoakOptions, random: ()
   )
   const sign = (n: number) => payers[n % payers.length]!(offers[n % paidOn.length]!)
   const calls: PaidCall[] = []
-  const heard: Heard[] = []
-  const freeHeard: Heard[] = []
+  const received: LoadResponse[] = []
+  const freeResponses: LoadResponse[] = []
   let isOpen = true
   let giveUpMs = Number.POSITIVE_INFINITY
   let numbers = 0
@@ -90,12 +90,18 @@ export async function prepareLoad(world: World, options: SoakOptions, random: ()
     callBeganMs: number,
   ): Promise<Answer | undefined> {
     const atMs = performance.now()
-    const note = (answer: string) =>
-      void heard.push({ gateway: gateway.name, callBeganMs, atMs, tookMs: performance.now() - atMs, answer })
+    const note = (response: string) =>
+      void received.push({
+        gateway: gateway.name,
+        callBeganMs,
+        atMs,
+        tookMs: performance.now() - atMs,
+        response,
+      })
     try {
-      const answer = await get(gateway.url + target, { 'payment-signature': payment }, ANSWER_MS)
-      note([answer.status, answer.body.error?.code].filter(Boolean).join(' '))
-      return answer
+      const response = await get(gateway.url + target, { 'payment-signature': payment }, ANSWER_MS)
+      note([response.status, response.body.error?.code].filter(Boolean).join(' '))
+      return response
     } catch (error) {
       note(nameOf(error))
       return undefined
@@ -120,12 +126,13 @@ export async function prepareLoad(world: World, options: SoakOptions, random: ()
   /** One presentation of a call's payment. @returns whether its answer is final */
   async function present(call: PaidCall, gateway: Gateway, payment: string): Promise<boolean> {
     call.at = gateway
-    const answer = await presentAt(gateway, targetOf(call), payment, call.beganMs)
+    const response = await presentAt(gateway, targetOf(call), payment, call.beganMs)
     call.at = undefined
-    if (answer === undefined || answer.status >= 500 || answer.body.error?.retryable === true) return false
-    if (answer.status === 200 && gateway.isUp) gateway.hasServed = true
+    if (response === undefined || response.status >= 500 || response.body.error?.retryable === true)
+      return false
+    if (response.status === 200 && gateway.isUp) gateway.hasServed = true
     call.endedMs = performance.now()
-    call.final = answer
+    call.final = response
     return true
   }
 
@@ -136,7 +143,7 @@ export async function prepareLoad(world: World, options: SoakOptions, random: ()
       const isOver = await present(call, gateways[turn % gateways.length]!, payment)
       if (isOver || performance.now() > giveUpMs) return
       await sleep(waitMs)
-      waitMs = Math.min(2 * waitMs, MOST_RETRY_MS)
+      waitMs = Math.min(2 * waitMs, MAX_RETRY_MS)
     }
   }
 
@@ -151,7 +158,7 @@ export async function prepareLoad(world: World, options: SoakOptions, random: ()
       const aheadMs = beganMs + (n * 1_000) / options.rate - performance.now()
       if (aheadMs > 1) await sleep(aheadMs)
       // A machine that was too slow for a while does not make up for it.
-      while (open.size >= MOST_OPEN_S * options.rate && isOpen) await sleep(20)
+      while (open.size >= MAX_OPEN_S * options.rate && isOpen) await sleep(20)
       const call = newCall()
       keepOpen(sign(call.n).then((payment) => persist(call, payment)))
     }
@@ -161,17 +168,17 @@ export async function prepareLoad(world: World, options: SoakOptions, random: ()
     while (isOpen) {
       const { generation, isUp } = gateway
       const atMs = performance.now()
-      const answer = await get(gateway.url + world.free, {}, 5_000)
+      const response = await get(gateway.url + world.free, {}, 5_000)
         .then(({ status }) => String(status))
         .catch(nameOf)
       // What was on its way to a gateway that is struck may go with it.
       if (isUp && gateway.isUp && gateway.generation === generation)
-        freeHeard.push({
+        freeResponses.push({
           gateway: gateway.name,
           callBeganMs: atMs,
           atMs,
           tookMs: performance.now() - atMs,
-          answer,
+          response,
         })
       await sleep(FREE_MS)
     }
@@ -180,8 +187,8 @@ export async function prepareLoad(world: World, options: SoakOptions, random: ()
 
   return {
     calls,
-    heard,
-    freeHeard,
+    received,
+    freeResponses,
     begin() {
       running = [pay(), ...gateways.map(askFree)]
     },
@@ -208,14 +215,14 @@ export async function prepareLoad(world: World, options: SoakOptions, random: ()
       const call = newCall()
       const payment = await sign(call.n)
       const target = targetOf(call)
-      const answers = await Promise.all(
+      const responses = await Promise.all(
         Array.from({ length: times }, (_, i) =>
           get(gateways[i % gateways.length]!.url + target, { 'payment-signature': payment }, 60_000),
         ),
       )
       call.endedMs = performance.now()
-      call.final = answers.find(({ status }) => status === 200) ?? answers[0]
-      return { target, answers }
+      call.final = responses.find(({ status }) => status === 200) ?? responses[0]
+      return { target, responses }
     },
     async end() {
       isOpen = false

@@ -19,10 +19,10 @@ export interface SoakOptions {
   /** Longest time between two strikes. */
   readonly pauseMs: number
   /** How long something stands still or is away. */
-  readonly awayMs: number
+  readonly unavailableMs: number
   /** Payments that are presented a hundred times at once, before anything is struck. */
   readonly hundreds: number
-  /** A folder that gets what each gateway said; undefined: nobody reads it. */
+  /** A folder that gets what each gateway said; undefined: it is dropped. */
   readonly logs: string | undefined
 }
 
@@ -36,7 +36,7 @@ export const soakDefaults: SoakOptions = {
   gateways: 2,
   strikes: {},
   pauseMs: 4_000,
-  awayMs: 20_000,
+  unavailableMs: 20_000,
   hundreds: 0,
   logs: undefined,
 }
@@ -54,7 +54,7 @@ books, chain and tollgate doctor have to agree. Exit status 0 when they do.
   --store NAME    sqlite or postgres (postgres)
   --gateways N    1 or 2 (2)
   --pause MS      longest time between two strikes (${soakDefaults.pauseMs})
-  --away MS       how long something stands still or is away (${soakDefaults.awayMs})
+  --away MS       how long something stands still or is away (${soakDefaults.unavailableMs})
   --hundreds N    payments presented a hundred times at once, first of all (0)
   --logs DIR      gets what each gateway said, a file for each start
 ${strikeNames.map((name) => `  --${name} N`).join('\n')}
@@ -109,7 +109,7 @@ export function readSoakOptions(args: readonly string[]): SoakOptions | { readon
     gateways: oneOf('gateways', ['1', '2'], '2') === '1' ? 1 : 2,
     strikes: Object.fromEntries(strikeNames.map((name) => [name, number(name, 0)])),
     pauseMs: number('pause', soakDefaults.pauseMs),
-    awayMs: number('away', soakDefaults.awayMs),
+    unavailableMs: number('away', soakDefaults.unavailableMs),
     hundreds: number('hundreds', soakDefaults.hundreds),
     logs: values['logs'] as string | undefined,
   }

@@ -1,8 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { PaymentRequired } from '@x402/core/types'
 import { authorizationDigest, domainSeparator } from '../../adapters/chains/evm/check/authorization.ts'
-import { secp256k1 } from '../../adapters/chains/evm/check/recoverSigner.ts'
-import { addressOfKey } from '../../adapters/chains/evm/settle/signTransaction.ts'
+import { addressOfKey, secp256k1 } from '../../adapters/chains/evm/settle/transaction.ts'
 import { encodeHeader } from '../../core/x402/header.ts'
 import { newBuyer } from '../e2e/helpers/buyers.ts'
 import type { Chain, Chains } from '../e2e/helpers/chains.ts'
@@ -25,7 +24,7 @@ export async function newPayer(chains: Chains, chain: Chain): Promise<Payer> {
   return async (offer) => signed(chains.evm.chainId, { key, from }, offer)
 }
 
-/** Signs the offer's one way to pay, in the order and the words of common clients. */
+/** Signs the offer's only payment method, in the order and the words of common clients. */
 function signed(chainId: number, { key, from }: { key: Buffer; from: string }, offer: PaymentRequired) {
   const { resource, accepts } = offer
   const [accepted] = accepts

@@ -17,7 +17,7 @@ const say = (text: string) => console.error(text)
 async function main(options: SoakOptions): Promise<void> {
   try {
     const report = await soak(t as never, options, say)
-    console.log(told(options, report))
+    console.log(summaryOf(options, report))
     if (report.misses.length + report.late.length > 0) process.exitCode = 1
   } finally {
     await tearDown()
@@ -38,9 +38,9 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const)
     void tearDown().finally(() => process.exit(130))
   })
 
-function told(options: SoakOptions, report: SoakReport): string {
-  const { struck, misses, late, answers, atStruck, free, ...counts } = report
-  const lines = [JSON.stringify({ ...options, ...counts, atStruck, free, answers })]
+function summaryOf(options: SoakOptions, report: SoakReport): string {
+  const { struck, misses, late, responses, atStruck, free, ...counts } = report
+  const lines = [JSON.stringify({ ...options, ...counts, atStruck, free, responses })]
   for (const name of strikeNames) {
     const those = struck.filter((one) => one.name === name)
     if (those.length === 0) continue
@@ -63,5 +63,5 @@ try {
   console.error((error as Error).stack)
   process.exitCode = 2
 }
-// What a failed run left behind keeps nobody waiting.
+// Leftovers of a failed run do not keep the run waiting.
 process.exit()

@@ -3,7 +3,7 @@ import type { Test } from 'tap'
 import { eventually } from '../e2e/helpers/eventually.ts'
 import { createRandom } from '../simulator/random.ts'
 import { type Judgement, judge } from './judge.ts'
-import { type Heard, type Load, prepareLoad } from './load.ts'
+import { type Load, type LoadResponse, prepareLoad } from './load.ts'
 import type { SoakOptions } from './options.ts'
 import { type StrikeName, type Struck, strikeNames, strikes } from './strikes.ts'
 import { startWorld, type World } from './world.ts'
@@ -13,7 +13,7 @@ const ANSWERED_MS = 30_000
 const AT_ONCE = 100
 const PROGRESS_MS = 5_000
 /**
- * What a gateway may answer a paid call that it can not serve now; anything else of 500 and more is a mistake of its own. The
+ * What a gateway may answer a paid call that it cannot serve now; anything else of 500 and more is a mistake of its own. The
  * seller is this process: where it has no time, it is late, and nothing is charged.
  */
 const refusals = new Set([
@@ -32,9 +32,9 @@ export interface SoakReport extends Judgement {
   readonly openAtReturnMs: number
   /** Of payments that were at a gateway when it was struck: how many, and how long from the last strike until their answer. */
   readonly atStruck: { readonly count: number; readonly medianMs: number; readonly longestMs: number }
-  readonly free: { readonly asked: number; readonly longestMs: number }
+  readonly free: { readonly requests: number; readonly longestMs: number }
   /** What presented payments heard, and how often. */
-  readonly answers: Readonly<Record<string, number>>
+  readonly responses: Readonly<Record<string, number>>
 }
 
 /**
@@ -88,7 +88,7 @@ export async function soak(
   }
   misses.push(...struck.flatMap((one) => one.misses.map((text) => `${one.name}: ${text}`)))
   const late = struck.flatMap((one) => one.late.map((text) => `${one.name}: ${text}`))
-  misses.push(...strangeAnswers(load.heard))
+  misses.push(...strangeAnswers(load.received))
   const waits = load.calls
     .filter(({ struckMs, endedMs }) => struckMs !== undefined && endedMs !== undefined)
     .map(({ n, struckMs, endedMs }) => ({ n, ms: endedMs! - struckMs! }))
@@ -100,12 +100,12 @@ export async function soak(
         `the last strike, call ${longer.at(-1)!.n} after ${Math.round(longer.at(-1)!.ms)} ms`,
     )
   // The seller that had no time is this process.
-  for (const { gateway, answer, atMs, tookMs } of load.freeHeard)
-    if (answer !== '200') {
+  for (const { gateway, response, atMs, tookMs } of load.freeResponses)
+    if (response !== '200') {
       const last = struck.findLast((one) => one.beganMs <= atMs)
       const since = last === undefined ? '' : `, ${Math.round(atMs - last.beganMs)} ms after a ${last.name}`
-      ;(answer === '504' ? late : misses).push(
-        `a free call of the ${gateway} gateway heard "${answer}" after ${Math.round(tookMs)} ms, asked ${Math.round((atMs - beganMs) / 1_000)} s from the start${since}`,
+      ;(response === '504' ? late : misses).push(
+        `a free call of the ${gateway} gateway heard "${response}" after ${Math.round(tookMs)} ms, asked ${Math.round((atMs - beganMs) / 1_000)} s from the start${since}`,
       )
     }
   return {
@@ -119,30 +119,30 @@ export async function soak(
       longestMs: Math.round(waits.at(-1)?.ms ?? 0),
     },
     free: {
-      asked: load.freeHeard.length,
-      longestMs: Math.round(Math.max(0, ...load.freeHeard.map(({ tookMs }) => tookMs))),
+      requests: load.freeResponses.length,
+      longestMs: Math.round(Math.max(0, ...load.freeResponses.map(({ tookMs }) => tookMs))),
     },
-    answers: tally(load.heard),
+    responses: tally(load.received),
     misses: [...misses, ...judgement.misses],
     late,
   }
 }
 
-/** Each has come back, and served: of a link that nobody has called there since, it knows nothing while the store is away. */
+/** Each has come back, and served: it has no data of a link that was not called there since, while the database is down. */
 async function allBack({ gateways }: World): Promise<void> {
   await Promise.all(gateways.map(({ starting }) => starting))
   await eventually(async () => gateways.every(({ hasServed }) => hasServed) || undefined, 60_000)
 }
 
-/** One payment presented a hundred times at once: the seller works once, and whoever is served has the one answer. */
+/** One payment presented a hundred times at once: the seller works once, and every served request gets the same response. */
 async function hundred({ api }: World, load: Load): Promise<string[]> {
-  const { target, answers } = await load.presentAtOnce(AT_ONCE)
-  const served = answers.filter(({ status }) => status === 200)
+  const { target, responses } = await load.presentAtOnce(AT_ONCE)
+  const served = responses.filter(({ status }) => status === 200)
   const query = target.slice(target.indexOf('?'))
   const worked = api.calls.filter((call) => call.endsWith(query)).length
-  const strange = answers.filter(({ status }) => status !== 200 && status !== 503)
+  const strange = responses.filter(({ status }) => status !== 200 && status !== 503)
   return [
-    ...(served.length === 0 ? [`nobody was served of ${AT_ONCE} at once`] : []),
+    ...(served.length === 0 ? [`expected a served request of ${AT_ONCE} at once`] : []),
     ...(new Set(served.map(({ text }) => text)).size > 1 ? ['one payment has two answers'] : []),
     ...(worked === 1 ? [] : [`the seller worked ${worked} times for one payment`]),
     ...strange.map(({ status, text }) => `one of ${AT_ONCE} at once heard ${status} ${text.slice(0, 200)}`),
@@ -159,22 +159,22 @@ function longestOpen(struck: readonly Struck[], { calls }: Load): number {
   return Math.round(Math.max(0, ...tookMs))
 }
 
-function strangeAnswers(heard: readonly Heard[]): string[] {
-  const strange = heard.filter(({ answer }) => /^5/.test(answer) && !refusals.has(answer))
-  return Object.entries(tally(strange)).map(([answer, times]) => `${times} paid calls heard "${answer}"`)
+function strangeAnswers(received: readonly LoadResponse[]): string[] {
+  const strange = received.filter(({ response }) => /^5/.test(response) && !refusals.has(response))
+  return Object.entries(tally(strange)).map(([response, times]) => `${times} paid calls heard "${response}"`)
 }
 
-function tally(heard: readonly Heard[]): Record<string, number> {
+function tally(received: readonly LoadResponse[]): Record<string, number> {
   const counts: Record<string, number> = {}
-  for (const { answer } of heard) counts[answer] = (counts[answer] ?? 0) + 1
+  for (const { response } of received) counts[response] = (counts[response] ?? 0) + 1
   return counts
 }
 
-function soFar(beganMs: number, due: number, struck: readonly Struck[], { calls, heard }: Load): string {
+function soFar(beganMs: number, due: number, struck: readonly Struck[], { calls, received }: Load): string {
   const seconds = Math.round((performance.now() - beganMs) / 1_000)
   const ended = calls.filter(({ endedMs }) => endedMs !== undefined).length
-  const answers = Object.entries(tally(heard)).map(([answer, times]) => `${answer}: ${times}`)
-  return `${seconds} s, ${struck.length} of ${due} strikes, ${calls.length} calls (${calls.length - ended} open), heard ${answers.join(', ')}`
+  const responses = Object.entries(tally(received)).map(([response, times]) => `${response}: ${times}`)
+  return `${seconds} s, ${struck.length} of ${due} strikes, ${calls.length} calls (${calls.length - ended} open), heard ${responses.join(', ')}`
 }
 
 function shuffled(names: readonly StrikeName[], random: () => number): StrikeName[] {

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
-import { pidOf } from '../../adapters/sql/processName.ts'
+import { pidOf } from '../../adapters/store/sql/processName.ts'
 import type { Chain } from '../e2e/helpers/chains.ts'
 import type { Load } from './load.ts'
 import type { SoakOptions } from './options.ts'
@@ -49,8 +49,8 @@ const WELL_MS = 5_000
 const TAKEN_OVER_MS = 15_000
 /** How much later than promised something may be seen on a busy machine. */
 const LENIENCE_MS = 3_000
-/** What is away for less than `awayMs`: a restart. */
-const MOST_RESTART_MS = 4_000
+/** What is away for less than `unavailableMs`: a restart. */
+const MAX_RESTART_MS = 4_000
 
 export const strikes: Readonly<Record<StrikeName, (scene: Scene) => Promise<Borne>>> = {
   async kill({ world, load, random }) {
@@ -81,12 +81,12 @@ export const strikes: Readonly<Record<StrikeName, (scene: Scene) => Promise<Born
           const beganMs = performance.now()
           const others = world.gateways.filter((one) => one !== gateway)
           const [answered] = await Promise.all([
-            Promise.all(others.map((one) => load.servedAt(one, options.awayMs))),
-            sleep(options.awayMs),
+            Promise.all(others.map((one) => load.servedAt(one, options.unavailableMs))),
+            sleep(options.unavailableMs),
           ])
           for (const one of answered) {
-            // One that served nobody in the whole time is late, and counted where it has to serve again.
-            const tookMs = one === undefined ? options.awayMs : one.beganMs - beganMs
+            // A gateway that served no request in the whole time is late, and counted where it has to serve again.
+            const tookMs = one === undefined ? options.unavailableMs : one.beganMs - beganMs
             if (tookMs > TAKEN_OVER_MS + LENIENCE_MS)
               late.push(`while the holder stood still, the other settled after ${Math.round(tookMs)} ms`)
           }
@@ -107,7 +107,7 @@ export const strikes: Readonly<Record<StrikeName, (scene: Scene) => Promise<Born
     const postgres = scene.world.postgres!
     return outage(scene, {
       begin: () => postgres.freeze(),
-      meanwhile: () => sleep(scene.options.awayMs),
+      meanwhile: () => sleep(scene.options.unavailableMs),
       end: () => postgres.thaw(),
       refuses: 'store_unavailable',
     })
@@ -117,7 +117,7 @@ export const strikes: Readonly<Record<StrikeName, (scene: Scene) => Promise<Born
     const redis = scene.world.redis!
     return outage(scene, {
       begin: () => redis.stop(),
-      meanwhile: () => sleep(scene.random() * MOST_RESTART_MS),
+      meanwhile: () => sleep(scene.random() * MAX_RESTART_MS),
       end: () => redis.start(),
       refuses: 'nothing',
     })
@@ -127,7 +127,7 @@ export const strikes: Readonly<Record<StrikeName, (scene: Scene) => Promise<Born
     const redis = scene.world.redis!
     return outage(scene, {
       begin: () => redis.freeze(),
-      meanwhile: () => sleep(scene.options.awayMs),
+      meanwhile: () => sleep(scene.options.unavailableMs),
       end: () => redis.thaw(),
       refuses: 'nothing',
     })
@@ -150,7 +150,7 @@ function postgresRestarts(scene: Scene, mode: 'fast' | 'immediate'): Promise<Bor
   const postgres = scene.world.postgres!
   return outage(scene, {
     begin: () => postgres.stop(mode),
-    meanwhile: () => sleep(scene.random() * MOST_RESTART_MS),
+    meanwhile: () => sleep(scene.random() * MAX_RESTART_MS),
     end: () => postgres.start(),
     refuses: 'store_unavailable',
   })
@@ -162,7 +162,7 @@ function nodeStruck(scene: Scene, fault: Parameters<Chain['rpc']['add']>[1]): Pr
     begin() {
       lifts = scene.world.paidOn.map(({ rpc }) => rpc.add('*', fault))
     },
-    meanwhile: () => sleep(scene.options.awayMs),
+    meanwhile: () => sleep(scene.options.unavailableMs),
     end() {
       for (const lift of lifts) lift()
     },
@@ -198,12 +198,12 @@ async function outage({ world, load }: Scene, what: Outage): Promise<Borne> {
     if (what.refuses === 'store_unavailable' && atMs < endedMs && status !== 503)
       misses.push(`/readyz was ${status} while the store was away`)
   // What was on its way before may be pending because of what befell it then.
-  const heard = load.heard.filter(
+  const received = load.received.filter(
     ({ callBeganMs, atMs, tookMs }) => callBeganMs >= beganMs && atMs + tookMs <= endedMs,
   )
   const promised = what.refuses === 'nothing' ? '200' : `503 ${what.refuses}`
-  for (const { answer, tookMs } of what.refuses === undefined ? [] : heard) {
-    if (answer !== promised) misses.push(`a paid call heard "${answer}" after ${Math.round(tookMs)} ms`)
+  for (const { response, tookMs } of what.refuses === undefined ? [] : received) {
+    if (response !== promised) misses.push(`a paid call heard "${response}" after ${Math.round(tookMs)} ms`)
   }
   const servedAfterMs = served.map((one) => (one?.beganMs ?? Number.POSITIVE_INFINITY) - returnedMs)
   const readyAfterMs = ready.map(({ atMs }) => atMs - returnedMs)
@@ -212,25 +212,27 @@ async function outage({ world, load }: Scene, what: Outage): Promise<Borne> {
     else if (servedAfterMs[i]! > WELL_MS)
       late.push(`the ${name} gateway served only ${Math.round(servedAfterMs[i]!)} ms after the return`)
     if (readyAfterMs[i] === Number.POSITIVE_INFINITY)
-      misses.push(`the ${name} gateway was not ready again, and said ${ready[i]!.said}`)
+      misses.push(`the ${name} gateway was not ready again, and said ${ready[i]!.output}`)
     else if (readyAfterMs[i]! > WELL_MS)
       late.push(
-        `the ${name} gateway was ready only ${Math.round(readyAfterMs[i]!)} ms after the return, and said ${ready[i]!.said}`,
+        `the ${name} gateway was ready only ${Math.round(readyAfterMs[i]!)} ms after the return, and said ${ready[i]!.output}`,
       )
   }
   return { beganMs, returnedMs, servedAfterMs, readyAfterMs, misses, late }
 }
 
 async function readiness({ url }: Gateway): Promise<number | string> {
-  const answer = await fetch(`${url}/readyz`, { signal: AbortSignal.timeout(5_000) }).catch(() => undefined)
-  return answer?.status ?? 'not answered'
+  const response = await fetch(`${url}/readyz`, { signal: AbortSignal.timeout(5_000) }).catch(() => undefined)
+  return response?.status ?? 'not answered'
 }
 
 /** What a gateway says only to its operator: why it is not ready. */
 async function reasonsOf({ child }: Gateway): Promise<string> {
   const admin = /"admin":"([^"]+)"/.exec(child.stdout() + child.stderr())?.[1]
-  const answer = await fetch(`${admin}/readyz`, { signal: AbortSignal.timeout(5_000) }).catch(() => undefined)
-  return (await answer?.text()) ?? 'no answer'
+  const response = await fetch(`${admin}/readyz`, { signal: AbortSignal.timeout(5_000) }).catch(
+    () => undefined,
+  )
+  return (await response?.text()) ?? 'no answer'
 }
 
 async function timedReadiness(gateway: Gateway): Promise<{ status: number | string; atMs: number }> {
@@ -242,16 +244,16 @@ async function timedReadiness(gateway: Gateway): Promise<{ status: number | stri
 async function readyAgain(
   gateway: Gateway,
   patienceMs: number,
-): Promise<{ readonly atMs: number; readonly said: string }> {
+): Promise<{ readonly atMs: number; readonly output: string }> {
   const deadlineMs = performance.now() + patienceMs
-  let said = ''
+  let output = ''
   while (performance.now() < deadlineMs) {
     const atMs = performance.now()
-    if ((await readiness(gateway)) === 200) return { atMs, said }
-    said = await reasonsOf(gateway)
+    if ((await readiness(gateway)) === 200) return { atMs, output }
+    output = await reasonsOf(gateway)
     await sleep(100)
   }
-  return { atMs: Number.POSITIVE_INFINITY, said }
+  return { atMs: Number.POSITIVE_INFINITY, output }
 }
 
 /** The gateway that holds the key of the first chain that is paid on. */

@@ -7,8 +7,8 @@ import { type Child, startGateway } from '../e2e/helpers/child.ts'
 import { type ConfigFile, writeConfig } from '../e2e/helpers/config.ts'
 import { eventually } from '../e2e/helpers/eventually.ts'
 import { openStore } from '../e2e/helpers/store.ts'
-import { type PostgresServer, startPostgresServer } from '../helpers/startPostgresServer.ts'
-import { type RedisServer, startRedisServer } from '../helpers/startRedisServer.ts'
+import { type PostgresServer, startPostgresServer } from '../helpers/servers/startPostgresServer.ts'
+import { type RedisServer, startRedisServer } from '../helpers/servers/startRedisServer.ts'
 import type { SoakOptions } from './options.ts'
 
 /** One `tollgate start`, which may be killed and started again. */
@@ -83,7 +83,7 @@ export async function startWorld(
       generation: 0,
       starting: Promise.resolve(),
       async start() {
-        // While it was gone its port was anybody's.
+        // While it was down, any process could take its port.
         gateway.child = await eventually(
           () =>
             startGateway(t, { file }, chains.env).catch((error: Error) => {

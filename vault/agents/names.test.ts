@@ -1,5 +1,5 @@
 import t from 'tap'
-import { startVault } from '../testing/startVault.ts'
+import { startVault } from '../../test/helpers/vault/startVault.ts'
 
 const strict = { assets: [], recipients: 'any' }
 

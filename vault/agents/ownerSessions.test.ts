@@ -1,5 +1,5 @@
 import t from 'tap'
-import { createTestClock } from '../testing/startVault.ts'
+import { createTestClock } from '../../test/helpers/vault/startVault.ts'
 import { createOwnerSessions, createSignInCodes } from './ownerSessions.ts'
 
 for (const turnedMs of [0, -86_400_000])

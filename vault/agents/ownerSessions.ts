@@ -1,15 +1,15 @@
 import { randomBytes } from 'node:crypto'
 import { endsIn, type VaultClock } from '../ports/clock.ts'
-import { createToken, hashToken } from './token.ts'
+import { createToken, hashToken } from './agents.ts'
 
 const CODE_TTL_MS = 120_000
-const MOST_OPEN = 8
+const MAX_OPEN = 8
 const DEFAULT_TTL_MS = 12 * 3_600_000
-const MOST_SESSIONS = 32
+const MAX_SESSIONS = 32
 
 /**
- * Owner credentials for the approvals page: made for whoever speaks on the owner's socket, kept in memory only, gone when
- * they end, when the vault closes, and beyond 32 the oldest.
+ * Owner credentials of the approvals page. A caller on the owner's socket creates them. They are kept only in memory, and end
+ * on sign-out and when the vault closes. If there are more than 32, the oldest ends.
  */
 export interface OwnerSessions {
   create(ttlMs?: number): { token: string; expiresAtMs: number }
@@ -22,7 +22,7 @@ export function createOwnerSessions(clock: VaultClock): OwnerSessions {
   const sessions = new Map<string, () => boolean>()
   return {
     create(ttlMs = DEFAULT_TTL_MS) {
-      if (sessions.size >= MOST_SESSIONS) sessions.delete(sessions.keys().next().value!)
+      if (sessions.size >= MAX_SESSIONS) sessions.delete(sessions.keys().next().value!)
       const token = createToken('vow')
       sessions.set(hashToken(token), endsIn(clock, ttlMs))
       return { token, expiresAtMs: clock.now() + ttlMs }
@@ -41,13 +41,13 @@ export function createOwnerSessions(clock: VaultClock): OwnerSessions {
 }
 
 /**
- * One-time codes of the approvals page's link. A link is seen by more than its reader (a terminal's history, the browser's),
- * so a code works once and for two minutes; the session that it becomes never stands in an address. In memory only, the
- * hashes of the newest 8.
+ * One-time codes in links to the approvals page. Other users may see a link (in a terminal's or the browser's history), so a
+ * code works only once and for two minutes. The browser session that it creates is never in a URL. Memory has only the hashes
+ * of the newest 8 codes.
  */
 interface SignInCodes {
   create(): { code: string; expiresAtMs: number }
-  /** Whether it was good. It is not from then on, whatever the answer. */
+  /** Whether the code was valid. The code is invalid afterwards. */
   redeem(code: string): boolean
   endAll(): void
 }
@@ -56,7 +56,7 @@ export function createSignInCodes(clock: VaultClock): SignInCodes {
   const open = new Map<string, () => boolean>()
   return {
     create() {
-      if (open.size >= MOST_OPEN) open.delete(open.keys().next().value!)
+      if (open.size >= MAX_OPEN) open.delete(open.keys().next().value!)
       const code = randomBytes(24).toString('base64url')
       open.set(hashToken(code), endsIn(clock, CODE_TTL_MS))
       return { code, expiresAtMs: clock.now() + CODE_TTL_MS }

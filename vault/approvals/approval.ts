@@ -1,6 +1,6 @@
-import type { AskedBefore, QuestionKind, VaultAnswer, VaultOperation } from '../../core/plugin/vault.ts'
-import { namesSecrets } from '../storage/records/scopes.ts'
-import { secondWordOf } from './secondWord.ts'
+import type { ApprovalKind, AskedBefore, VaultOperation, VaultResponse } from '../../core/plugin/vault.ts'
+import { namesSecrets } from '../agents/grant.ts'
+import { VaultError } from '../errors/error.ts'
 import type { ShownPart } from './shownPart.ts'
 
 export const approvalStates = [
@@ -12,89 +12,94 @@ export const approvalStates = [
   'canceled',
   'failed',
 ] as const
-/** pending → approved → consumed or failed; pending → denied, expired or canceled; approved → expired or canceled. */
+/**
+ * The states of an approval. A pending approval becomes approved, denied, expired or canceled. An approved one becomes
+ * consumed, failed, expired or canceled. The others are final.
+ */
 export type ApprovalState = (typeof approvalStates)[number]
 
-/** What the owner is shown and decides about. Text that comes from the agent is quoted and printable. */
+/** What an approval shows the owner, who decides about it. The agent's texts are quoted and have no invisible characters. */
 export interface Question {
   readonly agentId: string
   readonly agentName: string
   readonly operation: VaultOperation
-  readonly kind: QuestionKind
+  readonly kind: ApprovalKind
   /** Everything that is signed, sent or stored. */
   readonly parts: readonly ShownPart[]
   readonly scope: string | null
   readonly chain: string | null
-  /** Exact decimal text. */
+  /** The amount as exact decimal text. */
   readonly amount: string | null
   readonly currency: string | null
   readonly recipient: string | null
-  /** The account that signs, and pays; null where nothing is signed. */
+  /** The account that signs and pays. Null where nothing is signed. */
   readonly from: string | null
-  /** Decimal digits; null for what is no transaction with a nonce. */
+  /** The transaction's nonce in decimal digits. Null if nothing with a nonce is signed. */
   readonly nonce: string | null
   readonly askedBefore: AskedBefore | null
-  /** True where the log has nothing that was signed for this recipient; null where that is not known. */
+  /** True where the log has no earlier signature for this recipient. Null where the vault cannot tell. */
   readonly isFirstTime: boolean | null
-  /** What would happen, one sentence each. */
+  /** What would happen, one sentence per effect. */
   readonly plainWords: readonly string[]
   readonly warnings: readonly string[]
-  /** Why the owner is asked. */
+  /** Why the owner's approval is needed. */
   readonly reasons: readonly string[]
   readonly isOpaque: boolean
-  /** Why the agent wants it, in its own words; null when it does not say. */
+  /** The purpose that the agent stated, in its own words. Null when it stated none. */
   readonly purpose: string | null
-  /** SHA-256 of the frozen request, hex: the bytes that will be signed, or the canonical form of anything else. */
+  /**
+   * SHA-256 in hex of the bytes that will be signed. Where nothing is signed, it is the hash of the request's canonical form.
+   */
   readonly frozenHash: string
 }
 
 export interface ApprovalRecord extends Question {
   readonly id: string
   readonly state: ApprovalState
-  /** Names the agent and its exact request: the same request again finds this approval by it. */
+  /** Identifies the agent and its exact request, so that a repeated request finds this approval. */
   readonly key: string
   readonly decisionHash: string
-  /** What is needed to do exactly what was shown; made by the operation. */
+  /** The data with which the operation does exactly what the owner saw. */
   readonly frozen: unknown
-  /** Set when money is held back for it. */
+  /** Id of the budget's reservation. Null if no money was reserved. */
   readonly reservationId: string | null
   readonly createdAtMs: number
-  /** Until then it can be decided; once approved, until then it can be used. */
+  /** The deadline for the decision and, once approved, for using the approval. */
   readonly expiresAtMs: number
   readonly decidedAtMs: number | null
   readonly decidedBy: string | null
-  /** Given again to the same request; null where giving it twice would do harm. */
-  readonly answer: VaultAnswer | null
+  /** The response, which the same request gets again. Null where returning it twice would do harm. */
+  readonly response: VaultResponse | null
 }
 
-/** Something that is signed, sent or stored, as the API shows it. */
+/** One part that is signed, sent or stored, as the API returns it. */
 export interface PartView {
   readonly title: string
-  /** Whose text it is: `agent`, `seller`, or `vault` for what is stored. */
+  /** Who wrote the text: `agent`, `seller`, or `vault` for stored values. */
   readonly by: ShownPart['by']
-  /** True for the raw form of what the effects say in words. */
+  /** True for the encoded form of a part whose effects are already stated in words. */
   readonly raw: boolean
   readonly text: string
   readonly format: ShownPart['format']
   readonly bytes: number
   readonly sha256: string
-  /** False where `text` is not all of it. */
+  /** False where `text` is incomplete. */
   readonly whole: boolean
-  /** True for what is kept, or will be kept, as a secret. */
+  /** True for text that is, or will be, stored as a secret. */
   readonly secret: boolean
 }
 
-/** An approval as the API shows it. */
+/** An approval as the API returns it. */
 export interface ApprovalView {
   readonly id: string
   readonly status: ApprovalState
   readonly agent: string
   readonly operation: VaultOperation
-  readonly kind: QuestionKind
+  readonly kind: ApprovalKind
   readonly parts: readonly PartView[]
-  /** What has to be typed beside the hash to approve it; null where a click is enough. */
+  /** The word that the owner types in addition to the hash to approve. Null where a click is enough. */
   readonly second_word: string | null
-  /** How the owner approves it in a terminal, where a page's session can't; null elsewhere. */
+  /** The terminal command for approving, if a page session cannot approve. Otherwise null. */
   readonly approve_command: string | null
   readonly scope: string | null
   readonly chain: string | null
@@ -117,16 +122,16 @@ export interface ApprovalView {
   readonly decided_by: string | null
 }
 
-/** Whether to approve it is to give an agent a secret itself, which nothing takes back. */
+/** True if approving gives the agent the secret itself, which the owner cannot undo. */
 export const handsOutSecret = ({ operation, scope }: Question): boolean =>
   operation === 'vault_read' && scope !== null && namesSecrets(scope)
 
 export const approveCommand = ({ id }: ApprovalRecord): string => `tollgate vault approve ${id}`
 
-/** Who looks at an approval: the owner on the vault's socket or in a page's session, or the agent that asked. */
+/** Who views an approval: the owner on the vault's socket, the owner in a page session, or the agent that sent the request. */
 export type Viewer = 'owner' | 'page' | 'agent'
 
-/** @param who an agent gets of the parts only what it sent itself, and a page no credential that is stored */
+/** @param who an agent gets only the parts that it sent itself, and a page session gets no stored credential */
 export const viewApproval = (record: ApprovalRecord, who: Viewer = 'owner'): ApprovalView => ({
   id: record.id,
   status: record.state,
@@ -148,7 +153,7 @@ export const viewApproval = (record: ApprovalRecord, who: Viewer = 'owner'): App
     record.askedBefore === null
       ? null
       : { at: new Date(record.askedBefore.atMs).toISOString(), status: record.askedBefore.state },
-  // Whom other agents paid is no affair of this one.
+  // An agent must not learn about payments of other agents.
   first_time: who === 'agent' ? null : record.isFirstTime,
   effects: record.plainWords,
   warnings: record.warnings,
@@ -186,3 +191,65 @@ const viewPart = ({
   whole: isWhole,
   secret: isSecret,
 })
+
+/** The fields of an approval that decide whether a second word is needed. */
+interface Asked {
+  readonly state: string
+  readonly isOpaque: boolean
+  readonly parts: readonly ShownPart[]
+}
+
+/**
+ * The word that the owner types where a click must not approve. `blind`: the vault could not decode everything. `unread`: a
+ * part cannot be shown in full. Null where a click is enough, or the approval is not pending.
+ */
+export function secondWordOf({ state, isOpaque, parts }: Asked): string | null {
+  if (state !== 'pending') return null
+  if (isOpaque) return 'blind'
+  return parts.every(({ isWhole }) => isWhole) ? null : 'unread'
+}
+
+/** @throws `VALIDATION_ERROR` if the required second word is missing */
+export function assertSecondWord(record: Asked, given: unknown): void {
+  const word = secondWordOf(record)
+  if (word === null || given === word) return
+  const why =
+    word === 'blind'
+      ? 'the vault could not decode the whole request'
+      : 'the vault cannot show in full what the request signs, sends or stores'
+  throw new VaultError(
+    'VALIDATION_ERROR',
+    `second_word: Expected "${word}", typed by the owner, because ${why}. Nothing was decided.`,
+    { details: [{ path: 'second_word', message: `Expected "${word}".` }] },
+  )
+}
+
+/**
+ * Whether a repeated request gets this approval instead of a new one. Before the deadline, it gets a pending, approved or
+ * denied approval, or a consumed approval with a stored response. An agent that returns thus gets the outcome and not a second
+ * approval. With an Idempotency-Key (`isKeyed`), a denied, expired or canceled approval is final.
+ *
+ * @param isOver whether the deadline has passed
+ * @returns undefined if the owner's approval is needed again
+ */
+export function joined(
+  record: ApprovalRecord,
+  isOver: boolean,
+  isKeyed: boolean,
+): ApprovalRecord | undefined {
+  switch (record.state) {
+    case 'pending':
+    case 'approved':
+      if (!isOver) return record
+      return isKeyed ? { ...record, state: 'expired' } : undefined
+    case 'consumed':
+      return record.response !== null && !isOver ? record : undefined
+    case 'denied':
+      return isKeyed || !isOver ? record : undefined
+    case 'expired':
+    case 'canceled':
+      return isKeyed ? record : undefined
+    case 'failed':
+      return undefined
+  }
+}

@@ -1,6 +1,11 @@
 import t from 'tap'
-import { createTestClock, type RunningVault, startVault, type TestAgent } from '../testing/startVault.ts'
-import { signBody, smallPayments } from '../testing/transfers.ts'
+import {
+  createTestClock,
+  type RunningVault,
+  startVault,
+  type TestAgent,
+} from '../../test/helpers/vault/startVault.ts'
+import { signBody, smallPayments } from '../../test/helpers/vault/transfers.ts'
 
 const noWait = { prefer: 'wait=0' }
 
@@ -61,18 +66,18 @@ t.test(
 
 t.test('a request that waits gets its answer as soon as the owner has given one', async (t) => {
   const { vault, agent } = await startWithAgent(t)
-  const heard = Promise.withResolvers<string>()
+  const received = Promise.withResolvers<string>()
   vault.api.watch(vault.owner, (event) => {
-    if (event.type === 'approval' && event.approval.status === 'pending') heard.resolve(event.approval.id)
+    if (event.type === 'approval' && event.approval.status === 'pending') received.resolve(event.approval.id)
   })
   const waiting = [ask(agent, 0, {}), ask(agent, 0, {}), ask(agent, 0, {})]
-  await approve(vault, await heard.promise)
-  const answers = await Promise.all(waiting)
+  await approve(vault, await received.promise)
+  const responses = await Promise.all(waiting)
   t.strictSame(
-    answers.map(({ status }) => status),
+    responses.map(({ status }) => status),
     [200, 200, 200],
   )
-  t.equal(new Set(answers.map(({ body }) => body.signed_tx)).size, 1)
+  t.equal(new Set(responses.map(({ body }) => body.signed_tx)).size, 1)
   t.equal(vault.api.approvals.list(vault.owner).approvals.length, 1, 'one question')
   t.strictSame(
     (await statuses(vault)).filter((s: string) => s === 'APPROVED'),
@@ -87,13 +92,13 @@ t.test('an answer counts once: whoever decides second is told so', async (t) => 
     const { approval_id: id } = (await ask(agent, nonce)).body
     const path = `/v1/vault/approvals/${id}`
     const body = { decision_hash: shown(vault, id).decision_hash }
-    const answers = await Promise.all([
+    const responses = await Promise.all([
       vault.asOwner('POST', `${path}/approve`, body),
       vault.asOwner('POST', `${path}/deny`, {}),
       vault.asOwner('POST', `${path}/approve`, body),
       agent.call('POST', `${path}/cancel`, {}),
     ])
-    const codes = answers.filter(({ status }) => status !== 200).map((a) => [a.status, a.body.error.code])
+    const codes = responses.filter(({ status }) => status !== 200).map((a) => [a.status, a.body.error.code])
     // A cancellation may follow an approval: nothing was signed yet.
     t.ok(codes.length >= 2 && codes.length <= 3)
     t.ok(codes.every(([status, code]) => status === 409 && code === 'APPROVAL_RESOLVED'))
@@ -202,9 +207,9 @@ t.test('one agent can not bury the owner under questions', async (t) => {
     },
     vault.owner,
   )
-  const answers = await Promise.all(Array.from({ length: 25 }, (_, nonce) => ask(agent, nonce)))
-  t.equal(answers.filter(({ status }) => status === 202).length, 20)
-  const refused = answers.filter(({ status }) => status !== 202)
+  const responses = await Promise.all(Array.from({ length: 25 }, (_, nonce) => ask(agent, nonce)))
+  t.equal(responses.filter(({ status }) => status === 202).length, 20)
+  const refused = responses.filter(({ status }) => status !== 202)
   t.ok(refused.every(({ status, headers }) => status === 429 && Number(headers['retry-after']) > 0))
 })
 

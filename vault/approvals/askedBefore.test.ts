@@ -1,6 +1,6 @@
 import t from 'tap'
 import { getAddress } from 'viem'
-import { startVault } from '../testing/startVault.ts'
+import { startVault } from '../../test/helpers/vault/startVault.ts'
 
 const shop = '0x5e9ee1089755c3435139848e47e6635505d5a13a'
 const usdc = '0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913'
@@ -49,8 +49,8 @@ t.test(
       recipients: 'any',
     })
     const approved = async (path: string, body: object) => {
-      const asked = await agent.call('POST', `/v1/vault/${path}`, body, { prefer: 'wait=0' })
-      const of = `/v1/vault/approvals/${asked.body.approval_id}`
+      const pendingApproval = await agent.call('POST', `/v1/vault/${path}`, body, { prefer: 'wait=0' })
+      const of = `/v1/vault/approvals/${pendingApproval.body.approval_id}`
       const { body: card } = await vault.asOwner('GET', of)
       const { decision_hash, second_word } = card
       await vault.asOwner('POST', `${of}/approve`, { decision_hash, ...(second_word && { second_word }) })

@@ -1,88 +1,106 @@
 import type { Clock } from '../../core/ports/clock.ts'
+import type { RowReader, SealedRows } from '../disk/sealedRows.ts'
+import type { VaultDatabase } from '../disk/vaultDatabase.ts'
 import { VaultError } from '../errors/error.ts'
 import type {
   BudgetBook,
+  BudgetLimit,
   BudgetRefusal,
   BudgetSubject,
   BudgetUse,
   Reservation,
   ReserveRequest,
 } from '../ports/budget.ts'
-import { SealedLog, type SealedLogOptions, type SealedLogPlace } from '../storage/disk/sealedLog.ts'
-import { chargesOf, refusalFor, subjectKey } from './judgeSpend.ts'
-import { type BudgetChange, BudgetLedger, dayOf, decodeChange, encodeChange, endOf } from './ledger.ts'
-
-/** Small: what is used on one day is rewritten in a few milliseconds, and reading it back stays as short. */
-const COMPACT_AFTER_BYTES = 2 << 20
+import {
+  type BudgetChange,
+  BudgetLedger,
+  type Charge,
+  dayOf,
+  decodeChange,
+  encodeChange,
+  endOf,
+} from './ledger.ts'
 
 /**
- * {@link BudgetBook} over a sealed log. Judging and counting happen in one turn of the event loop, so no two requests
- * can both take the last of a budget; what was counted is in the log before its promise is fulfilled.
+ * Size of the journal at which totals replace its rows, in bytes. Up to this size, reading and rewriting the journal take a few
+ * milliseconds.
+ */
+const COMPACT_AFTER_BYTES = 1 << 20
+
+/**
+ * {@link BudgetBook} over sealed rows, with one row per change. When the journal has grown, totals replace the rows. A limit is
+ * checked and the amount counted in one turn of the event loop, so two requests cannot both get the rest of a budget. A promise
+ * is fulfilled once the count is on disk.
  */
 export class JournaledBudget implements BudgetBook {
   readonly #clock: Clock
   readonly #beforeUse: () => void
+  readonly #database: VaultDatabase
   readonly #ledger = new BudgetLedger()
-  /** Reservations on their way to disk, and those that never got there. */
+  /** Reservations that are being written. */
   readonly #onTheirWay = new Map<string, Promise<void>>()
-  #log: SealedLog | undefined
+  /** Commits that could not be written. The next reservation writes them and reports the failure. */
+  readonly #refusedCommits = new Set<string>()
+  #rows: SealedRows | undefined
   #unresolved = new Set<string>()
+  #lastRow = 0
+  /** Total size of the rows that contain one change each, in bytes. */
+  #journalBytes = 0
 
-  /** @param beforeUse throws when the vault is locked or should be. */
-  constructor(clock: Clock, beforeUse: () => void) {
+  /** @param beforeUse throws when the vault is locked or has to lock */
+  constructor(database: VaultDatabase, clock: Clock, beforeUse: () => void) {
+    this.#database = database
     this.#clock = clock
     this.#beforeUse = beforeUse
   }
 
-  /** Reads the log in. @throws `VAULT_CORRUPT` */
-  open(place: SealedLogPlace): void {
-    this.#log = SealedLog.open(this.#options(place))
+  readonly reader: RowReader = {
+    reset: () => {
+      this.#ledger.clear()
+      this.#onTheirWay.clear()
+      this.#lastRow = 0
+      this.#journalBytes = 0
+    },
+    replay: (row, payload) => {
+      this.#ledger.apply(decodeChange(payload))
+      this.#lastRow = row
+      this.#journalBytes += payload.length
+    },
+  }
+
+  /** Loads the stored rows and continues with them. */
+  open(rows: SealedRows): void {
+    this.#rows = rows
     this.#unresolved = new Set(this.#ledger.openIds())
   }
 
-  /** Writes a new log from changes as {@link exportChanges} gives them; none for a new vault. */
-  create(place: SealedLogPlace, changes: readonly Buffer[] = []): void {
-    for (const change of changes) this.#ledger.apply(decodeChange(change))
-    this.#log = SealedLog.create(this.#options(place))
-    this.#unresolved = new Set(this.#ledger.openIds())
-  }
-
-  /** The journal's file while it is open. */
-  get log(): SealedLog | undefined {
-    return this.#log
-  }
-
-  exportChanges(): Buffer[] {
-    return this.#ledger.snapshot().map(encodeChange)
-  }
-
-  async close(): Promise<void> {
-    const log = this.#log
-    this.#log = undefined
-    await log?.close()
-    this.#ledger.clear()
+  close(): void {
+    this.#rows = undefined
+    this.reader.reset()
+    this.#refusedCommits.clear()
     this.#unresolved.clear()
-    this.#onTheirWay.clear()
   }
 
   reserve(request: ReserveRequest): Reservation | BudgetRefusal {
-    const log = this.#use()
+    const rows = this.#use()
     const { id } = request
     const charges = chargesOf(request)
-    if (this.isCounted(id))
-      return { ok: true, id, isRepeat: true, durable: this.#onTheirWay.get(id) ?? Promise.resolve() }
+    if (this.isCounted(id)) return this.#reservation(id, true, this.#onTheirWay.get(id) ?? Promise.resolve())
     const day = this.#today()
     const refusal = refusalFor(charges, request.limits, this.#ledger, day)
     if (refusal !== undefined) return refusal
-    const durable = this.#change(log, { t: 'reserve', id, day, charges })
+    const refused = [...this.#refusedCommits]
+    this.#refusedCommits.clear()
+    for (const commit of refused) if (this.#ledger.isOpen(commit)) this.#commit(rows, commit)
+    const durable = this.#change(rows, { t: 'reserve', id, day, charges }, true)
     this.#onTheirWay.set(id, durable)
-    // Whoever fails before waiting for it has an error of its own to tell; this one must not end the process. What did
-    // not get to disk is not in the ledger any more.
+    // If the caller fails earlier, it reports its own error, and this rejection must not end the process. A reservation that
+    // was not written is no longer in the ledger.
     durable.then(
       () => this.#onTheirWay.delete(id),
       () => {},
     )
-    return { ok: true, id, isRepeat: false, durable }
+    return this.#reservation(id, false, durable)
   }
 
   isCommitted(id: string): boolean {
@@ -101,17 +119,16 @@ export class JournaledBudget implements BudgetBook {
   }
 
   commit(id: string): void {
-    const log = this.#use()
+    const rows = this.#use()
     this.#assertOpen(id)
-    // Lost with a crash, it leaves a reservation that counts the same; a failed disk is the next reservation's to tell.
-    this.#change(log, { t: 'commit', id }).catch(() => {})
+    this.#commit(rows, id)
   }
 
   async release(id: string): Promise<void> {
-    const log = this.#use()
+    const rows = this.#use()
     this.#assertOpen(id)
     this.#onTheirWay.delete(id)
-    await this.#change(log, { t: 'release', id })
+    await this.#change(rows, { t: 'release', id })
   }
 
   used(subject: BudgetSubject, asset: string): BudgetUse {
@@ -138,14 +155,44 @@ export class JournaledBudget implements BudgetBook {
   }
 
   async resetDay(): Promise<void> {
-    const log = this.#use()
-    await this.#change(log, { t: 'move', day: dayOf(this.#clock.now()) })
+    const rows = this.#use()
+    await this.#change(rows, { t: 'move', day: dayOf(this.#clock.now()) })
   }
 
-  #change(log: SealedLog, change: BudgetChange): Promise<void> {
+  /** Reading the promise starts the write. Other writes of the same turn, such as a log entry, go to disk with it. */
+  #reservation(id: string, isRepeat: boolean, written: Promise<void>): Reservation {
+    const database = this.#database
+    return {
+      ok: true,
+      id,
+      isRepeat,
+      get durable() {
+        database.flushSoon()
+        return written
+      },
+    }
+  }
+
+  /**
+   * If a crash loses a commit, its reservation remains and counts the same. If the disk fails, the next reservation reports it.
+   */
+  #commit(rows: SealedRows, id: string): void {
+    this.#change(rows, { t: 'commit', id }, true).catch(() => {
+      if (this.#rows === rows) this.#refusedCommits.add(id)
+    })
+  }
+
+  #change(rows: SealedRows, change: BudgetChange, canWait = false): Promise<void> {
     this.#ledger.apply(change)
     if (change.t === 'commit' || change.t === 'release') this.#unresolved.delete(change.id)
-    return log.append(encodeChange(change))
+    const payload = encodeChange(change)
+    this.#journalBytes += payload.length
+    if (this.#journalBytes <= COMPACT_AFTER_BYTES)
+      return rows.put('budget', ++this.#lastRow, payload, canWait)
+    const rollups = this.#ledger.snapshot().map(encodeChange)
+    this.#lastRow = rollups.length
+    this.#journalBytes = 0
+    return rows.replaceAll('budget', rollups)
   }
 
   #useOf(subject: string, asset: string): BudgetUse {
@@ -156,7 +203,7 @@ export class JournaledBudget implements BudgetBook {
     return { asset, spent: used - reserved, reserved, resetsAt: endOf(day) }
   }
 
-  /** The clock's day, or a later one on which something was reserved: turning the clock back refills nothing. */
+  /** The clock's day, or a later day on which money was reserved, so that setting the clock back makes no money available. */
   #today(): number {
     return Math.max(dayOf(this.#clock.now()), this.#ledger.day)
   }
@@ -165,28 +212,111 @@ export class JournaledBudget implements BudgetBook {
     if (this.#ledger.isOpen(id)) return
     throw new VaultError(
       'NOT_FOUND',
-      'Expected the id of an open reservation; this one is unknown or was decided.',
+      'Expected the id of an open reservation, got one that is unknown or already committed or released.',
     )
   }
 
-  #use(): SealedLog {
+  #use(): SealedRows {
     this.#beforeUse()
-    if (this.#log === undefined) throw new VaultError('VAULT_LOCKED')
-    return this.#log
+    if (this.#rows === undefined) throw new VaultError('VAULT_LOCKED')
+    return this.#rows
   }
+}
 
-  #options(place: SealedLogPlace): SealedLogOptions {
+const MAX_SPENDS = 64
+const LONGEST_NAME = 256
+/** More than any asset's supply. With this limit, a forged amount does not become a long number in the journal. */
+const largestAmount = 2n ** 256n
+
+function subjectKey(subject: BudgetSubject): string {
+  if (subject.kind === 'vault') return 'vault'
+  return subject.kind === 'agent' ? `agent:${subject.agentId}` : `recipient:${subject.recipient}`
+}
+
+/**
+ * What a request charges to each subject. Every spend counts for its agent, for the vault and for its recipient. Spends are
+ * summed, so a transaction with two sends counts as the sum. They are counted even without a limit, so that a limit that the
+ * owner sets at noon covers the morning too.
+ */
+function chargesOf({ id, agentId, spends }: ReserveRequest): Charge[] {
+  assertName('id', id)
+  assertName('agentId', agentId)
+  if (spends.length > MAX_SPENDS) {
+    throw new VaultError('VALIDATION_ERROR', `Expected at most ${MAX_SPENDS} spends, got ${spends.length}.`)
+  }
+  const rollups = new Map<string, [string, string, bigint]>()
+  const add = (subject: string, asset: string, amount: bigint) => {
+    const key = JSON.stringify([subject, asset])
+    const sum = rollups.get(key)
+    if (sum === undefined) rollups.set(key, [subject, asset, amount])
+    else sum[2] += amount
+  }
+  for (const { asset, amount, recipient } of spends) {
+    assertName('asset', asset)
+    if (typeof amount !== 'bigint' || amount < 0n || amount >= largestAmount) {
+      throw new VaultError(
+        'VALIDATION_ERROR',
+        `Expected an amount from 0 to 2^256-1 of ${asset} as a bigint.`,
+      )
+    }
+    if (amount === 0n) continue
+    add(subjectKey({ kind: 'agent', agentId }), asset, amount)
+    add('vault', asset, amount)
+    if (recipient === undefined) continue
+    assertName('recipient', recipient)
+    add(subjectKey({ kind: 'recipient', recipient }), asset, amount)
+  }
+  return [...rollups.values()].map(([subject, asset, amount]) => [subject, asset, String(amount)])
+}
+
+/** The first limit that the charges exceed, or undefined. Limits per transaction are checked before daily limits. */
+function refusalFor(
+  charges: readonly Charge[],
+  limits: readonly BudgetLimit[],
+  ledger: BudgetLedger,
+  day: number,
+): BudgetRefusal | undefined {
+  const applying = limits.flatMap((limit) => {
+    const subject = subjectKey(limit.subject)
+    const charge = charges.find((c) => c[0] === subject && c[1] === limit.asset)
+    return charge === undefined ? [] : [{ ...limit, requested: BigInt(charge[2]) }]
+  })
+  const resetsAt = endOf(day)
+  for (const { subject, asset, perTransaction, requested } of applying) {
+    if (perTransaction === undefined || requested <= perTransaction) continue
     return {
-      ...place,
-      compactAfterBytes: COMPACT_AFTER_BYTES,
-      state: {
-        snapshot: () => this.exportChanges(),
-        reset: () => {
-          this.#ledger.clear()
-          this.#onTheirWay.clear()
-        },
-        replay: (payload) => this.#ledger.apply(decodeChange(payload)),
-      },
+      ok: false,
+      code: 'BUDGET_EXCEEDED_TX',
+      subject,
+      asset,
+      limit: perTransaction,
+      used: 0n,
+      requested,
+      resetsAt,
     }
   }
+  for (const { subject, asset, perDay, requested } of applying) {
+    if (perDay === undefined) continue
+    const used = day > ledger.day ? 0n : ledger.used(subjectKey(subject), asset)
+    if (used + requested <= perDay) continue
+    return {
+      ok: false,
+      code: 'BUDGET_EXCEEDED_DAILY',
+      subject,
+      asset,
+      limit: perDay,
+      used,
+      requested,
+      resetsAt,
+    }
+  }
+  return undefined
+}
+
+function assertName(what: string, text: string): void {
+  if (typeof text === 'string' && text !== '' && text.length <= LONGEST_NAME) return
+  throw new VaultError(
+    'VALIDATION_ERROR',
+    `Expected ${what} to be a string of 1 to ${LONGEST_NAME} characters.`,
+  )
 }

@@ -1,8 +1,8 @@
-const dayMs = 86_400_000
+const DAY_MS = 86_400_000
 const REMEMBERED_IDS = 10_000
-/** The day of a reservation whose own day is over: it is open, and counts on no day any more. */
+/** The day of an open reservation whose own day has passed. It counts on no day. */
 const over = -1
-/** Charges and ids in one payload of a snapshot; keeps each below the log's largest frame. */
+/** Maximum charges and ids per snapshot row, so that each row stays small. */
 const CHUNK = 1_000
 
 export interface OpenReservation {
@@ -10,25 +10,25 @@ export interface OpenReservation {
   readonly charges: readonly Charge[]
 }
 
-/** Which UTC day a time is on: days since 1970. */
+/** The UTC day of a time: days since 1970. */
 export function dayOf(ms: number): number {
-  return Math.floor(ms / dayMs)
+  return Math.floor(ms / DAY_MS)
 }
 
 /** When a day ends, ISO 8601. */
 export function endOf(day: number): string {
-  return new Date((day + 1) * dayMs).toISOString()
+  return new Date((day + 1) * DAY_MS).toISOString()
 }
 
 /**
- * What was spent on the latest day, and what is reserved. It is what the journal's changes make of it and nothing else:
- * {@link apply} is the one way to change it, when running and when reading the journal back.
+ * Money spent on the latest day, and open reservations. Only {@link apply} changes it, at run time and when the journal is
+ * read, so the journal's changes always rebuild it.
  *
- * Bounded: one total a subject and asset of one day, the open reservations, the last 10,000 committed ids.
+ * Its size is limited: one total per subject and asset for one day, the open reservations, and the last 10,000 committed ids.
  */
 export class BudgetLedger {
   #day = 0
-  /** Committed and reserved together, by {@link keyOf}: what a limit is compared with. */
+  /** Sum of committed and reserved amounts, by {@link keyOf}. The limits apply to this sum. */
   #used = new Map<string, bigint>()
   #reserved = new Map<string, bigint>()
   readonly #open = new Map<string, OpenReservation>()
@@ -93,7 +93,7 @@ export class BudgetLedger {
     if (change.t === 'release') this.#add(this.#used, reservation.charges, -1n)
   }
 
-  /** The changes that make this ledger out of an empty one. */
+  /** The changes that rebuild this ledger from an empty one. */
   snapshot(): BudgetChange[] {
     const committed = [...this.#used].flatMap(([key, used]): Charge[] => {
       const [subject, asset] = JSON.parse(key) as [string, string]
@@ -116,7 +116,7 @@ export class BudgetLedger {
     this.#committed.clear()
   }
 
-  /** A new day: nothing is used. What is still open was counted on its own day. */
+  /** Starts a new day, on which nothing is used yet. Open reservations were counted on their own day. */
   #enter(day: number): void {
     for (const [id, open] of this.#open) this.#open.set(id, { ...open, day: over })
     this.#day = day
@@ -124,7 +124,7 @@ export class BudgetLedger {
     this.#reserved = new Map()
   }
 
-  /** Reservations of the latest day move along. */
+  /** Moves the latest day's totals and reservations to another day. */
   #moveTo(day: number): void {
     for (const [id, open] of this.#open) {
       if (open.day === this.#day) this.#open.set(id, { ...open, day })
@@ -147,7 +147,7 @@ export class BudgetLedger {
   }
 }
 
-/** Both parts are free text; JSON keeps them apart whatever they hold. */
+/** The key is JSON, because both parts are free text and must not run into each other. */
 function keyOf(subject: string, asset: string): string {
   return JSON.stringify([subject, asset])
 }
@@ -158,21 +158,21 @@ function chunksOf<T>(items: readonly T[]): T[][] {
   return chunks
 }
 
-/** One charge: subject, asset, amount in the asset's smallest unit as a decimal. */
+/** One charge, with the amount as a decimal number of the asset's smallest units. */
 export type Charge = readonly [subject: string, asset: string, amount: string]
 
-/** One line of the budgets' journal. */
+/** One change in the budget journal. */
 export type BudgetChange =
-  /** The latest day seen (days since 1970, UTC); begins every snapshot. */
+  /** The latest day (days since 1970, UTC). Every snapshot begins with it. */
   | { readonly t: 'day'; readonly day: number }
-  /** Another day becomes the latest, earlier or later, and keeps what was used. */
+  /** Makes another day, earlier or later, the latest day, and moves the amounts used to it. */
   | { readonly t: 'move'; readonly day: number }
   /** A subject's committed total of the day. */
   | { readonly t: 'total'; readonly charges: readonly Charge[] }
   | { readonly t: 'reserve'; readonly id: string; readonly day: number; readonly charges: readonly Charge[] }
   | { readonly t: 'commit'; readonly id: string }
   | { readonly t: 'release'; readonly id: string }
-  /** Ids committed lately, oldest first. */
+  /** Recently committed ids, oldest first. */
   | { readonly t: 'decided'; readonly ids: readonly string[] }
 
 export function encodeChange(change: BudgetChange): Buffer {

@@ -1,12 +1,17 @@
 import { parseAmount } from '../../core/domain/money.ts'
 import { familyOf } from '../../core/domain/network.ts'
 import { isTollgateError } from '../../core/errors/error.ts'
-import { type AddedAsset, type AssetTable, createAssetTable } from '../effects/assets.ts'
-import { type AddedChain, createChainTable } from '../effects/chains.ts'
-import { PinProblem } from '../effects/pinProblem.ts'
+import {
+  type AddedAsset,
+  type AddedChain,
+  type AssetTable,
+  createAssetTable,
+  createChainTable,
+  PinProblem,
+} from '../effects/assets.ts'
 import type { VaultConfig } from './vaultConfigSchema.ts'
 
-/** One thing that is wrong with a chain or an asset of the configuration, and where. */
+/** One problem with a chain or an asset in the configuration, and its location. */
 export interface OwnAssetProblem {
   /** JSON pointer into the configuration. */
   readonly pointer: string
@@ -14,7 +19,7 @@ export interface OwnAssetProblem {
 }
 
 export interface OwnAssets {
-  /** The pinned chains and assets, and those of the configuration that nothing is wrong with. */
+  /** The pinned chains and assets, and the valid ones from the configuration. */
   readonly assets: AssetTable
   readonly problems: readonly OwnAssetProblem[]
 }
@@ -22,10 +27,10 @@ export interface OwnAssets {
 type ChainConfig = VaultConfig['chains'][number]
 type AssetConfig = VaultConfig['assets'][number]
 
-/** Puts the chains and assets of a configuration beside the pinned ones. An asset may be on a chain of the same file. */
+/** Adds the chains and assets of a configuration to the pinned ones. An asset may be on a chain of the same file. */
 export function ownAssets({ chains, assets }: Pick<VaultConfig, 'chains' | 'assets'>): OwnAssets {
   const problems: OwnAssetProblem[] = []
-  /** Adds one entry after the other, so that each problem is found and has its place. */
+  /** Adds the entries one by one, so that each problem gets the location of its entry. */
   const add = <T>(list: string, entries: readonly T[], take: (entry: T) => void): void => {
     for (const [i, entry] of entries.entries()) {
       try {
@@ -48,7 +53,7 @@ export function ownAssets({ chains, assets }: Pick<VaultConfig, 'chains' | 'asse
   const brokenChains = new Set(
     chains.map(({ name }) => name).filter((name) => chainTable.named(name) === undefined),
   )
-  // What is wrong with the chain of an asset is told once, at the chain.
+  // A problem of an asset's chain is reported once, at the chain.
   const tellable = assets.map((entry) => (brokenChains.has(entry.chain) ? undefined : entry))
   add('assets', tellable, (entry) => {
     if (entry === undefined) return
@@ -60,11 +65,11 @@ export function ownAssets({ chains, assets }: Pick<VaultConfig, 'chains' | 'asse
 }
 
 function chainOf({ name, title = name, network, symbol, test, rpc, ...more }: ChainConfig): AddedChain {
-  // The schema has checked its form.
+  // The schema has already checked the form of the network.
   const family = familyOf(network)!
   const { decimals = family === 'solana' ? 9 : 18 } = more
   if (rpc !== undefined && family !== 'solana')
-    throw new PinProblem('rpc', 'Expected no rpc: payments on an EVM chain ask no node.')
+    throw new PinProblem('rpc', 'Expected no `rpc`, because payments on an EVM chain need no node.')
   const read = (field: 'usualFee' | 'maxFee'): bigint => {
     try {
       return parseAmount(more[field], decimals)

@@ -1,19 +1,21 @@
 import type { Infer, OptionsSchema } from '../../core/plugin/options.ts'
 
 /**
- * Everything that the vault's configuration file may say: the type {@link VaultConfig}, the check, the defaults, the
- * editor's help and the table of docs/vault-plugins.md. A flag of `tollgate vault` wins over the option of its name.
+ * The schema of the vault's configuration file. It gives the type {@link VaultConfig}, the check, the defaults, the editor's
+ * help and the reference in docs/reference/vault-configuration.md. A flag of `tollgate vault` takes precedence over the option
+ * with the same name.
  */
 export const vaultConfigSchema = {
   type: 'object',
   additionalProperties: false,
   title: 'Tollgate vault configuration',
-  description:
-    "Configuration of a vault: what its owner's rules and keys are is not in it, but in the vault.",
+  description: 'Configuration of a vault. Keys, agents and policies are stored in the vault, not here.',
+  examples: [{ relay: 'wss://relay.example.com', idleMinutes: 30, testnets: true }],
   properties: {
     $schema: {
       type: 'string',
-      description: 'Where editors find the schema of this file. The vault ignores it.',
+      description:
+        'Address of the JSON Schema of this file, which text editors use for completion and checks. The vault ignores this option.',
     },
     host: {
       enum: ['127.0.0.1', '::1', 'localhost'],
@@ -25,14 +27,14 @@ export const vaultConfigSchema = {
       minimum: 0,
       maximum: 65_535,
       default: 8420,
-      description: 'Port for agents; 0 for any free one.',
+      description: 'Port to which agents connect with their tokens. 0 picks a free port.',
     },
     localAgent: {
       type: 'string',
       minLength: 1,
       maxLength: 64,
       description:
-        'Name of an agent: programs of this machine that call `localPort` without a token count as it. Without it, that port is closed, unless `requireToken` is set.',
+        'Name of the agent as which programs on this machine act if they call `localPort` without a token. If neither `localAgent` nor `requireToken` is set, `localPort` is closed.',
     },
     localPort: {
       type: 'integer',
@@ -40,44 +42,59 @@ export const vaultConfigSchema = {
       maximum: 65_535,
       default: 8421,
       description:
-        'Port for agents of this machine, as `tollgate proxy` has one on others; 0 for any free one.',
+        'Port for programs on this machine that cannot send a token. The options `localAgent` and `requireToken` open this port. 0 picks a free port.',
     },
     requireToken: {
       type: 'boolean',
       default: false,
-      description: 'On `localPort`, too, agents show their own token; calls without one are refused.',
+      description: 'Whether `localPort` is open only to agents that send their token.',
     },
     testnets: {
       type: 'boolean',
       default: false,
-      description: 'Offer Base Sepolia and Solana Devnet, too.',
+      description: 'Whether agents can also use the test chains Base Sepolia and Solana Devnet.',
     },
     relay: {
       type: 'string',
       format: 'url',
       pattern: '^wss?://',
       examples: ['wss://relay.example.com'],
-      description: 'Relay through which paired agents of other machines come in. Without it, none do.',
+      description:
+        'Address of the relay, through which paired agents on other machines connect. Without this option, agents on other machines cannot connect.',
     },
     relayCa: {
       type: 'string',
       format: 'path',
       minLength: 1,
-      description: "PEM file of the relay's certificate authority, where it has one of its own.",
+      description:
+        'PEM file with the certificate authority of the relay. Needed only for a private certificate authority.',
     },
     solanaRpc: {
       type: 'string',
       format: 'url',
       pattern: '^https?://',
       writeOnly: true,
-      description: 'Node for payments on Solana. Default: the public one.',
+      description: 'URL of the RPC node for payments on Solana. Default: the public node.',
     },
     chains: {
       type: 'array',
       default: [],
       maxItems: 50,
       description:
-        'Chains of your own beside Ethereum, Base and Solana. Agents may name them by `name`, in grants as `wallet.<name>`. None of them replaces a chain that the vault knows, and none may look like one.',
+        'Chains in addition to Ethereum, Base and Solana. Agents name a chain by its `name` in requests, and by `wallet.<name>` in scopes. The vault does not start if a name exists already or looks like an existing name.',
+      examples: [
+        [
+          {
+            name: 'polygon',
+            title: 'Polygon',
+            network: 'eip155:137',
+            symbol: 'POL',
+            test: false,
+            usualFee: '0.05',
+            maxFee: '1',
+          },
+        ],
+      ],
       items: {
         type: 'object',
         additionalProperties: false,
@@ -87,13 +104,13 @@ export const vaultConfigSchema = {
           name: {
             type: 'string',
             pattern: '^[a-z](?:[a-z0-9-]{0,30}[a-z0-9])?$',
-            description: 'What requests, rules and grants call it, such as `polygon`.',
+            description: 'Name in requests, policies and scopes, such as `polygon`.',
           },
           title: {
             type: 'string',
             minLength: 1,
             maxLength: 40,
-            description: 'What you are shown. Default: `name`.',
+            description: 'Display name. Default: `name`.',
           },
           network: {
             type: 'string',
@@ -101,35 +118,43 @@ export const vaultConfigSchema = {
             description:
               'CAIP-2 id: `eip155:` and the chain id, or `solana:` and the first 32 characters of the genesis hash.',
           },
-          symbol: { type: 'string', minLength: 1, maxLength: 16, description: 'Symbol of its own coin.' },
+          symbol: {
+            type: 'string',
+            minLength: 1,
+            maxLength: 16,
+            description: 'Symbol of the native asset of the chain.',
+          },
           decimals: {
             type: 'integer',
             minimum: 0,
             maximum: 18,
-            description: 'Decimals of that coin. Default: 18, on Solana 9.',
+            description:
+              'Number of decimal places of the native asset. Default: 9 on Solana, 18 on other chains.',
           },
           test: {
             type: 'boolean',
             description:
-              'Whether money there is for play. Such a chain has the addresses of test chains; with `false` it has those where money is real. A cluster of Solana has to be a test chain.',
+              'Whether the chain is a test chain. The wallet has separate addresses on test chains. A Solana cluster must be a test chain.',
           },
           usualFee: {
             type: 'string',
             format: 'decimal',
             description:
-              'Highest fee of one transaction that a rule may approve without you, unless the rule says otherwise, in the coin.',
+              'Highest fee of a transaction that the vault signs without asking you, in the native asset. A policy can set another limit.',
           },
           maxFee: {
             type: 'string',
             format: 'decimal',
-            description: 'Highest fee of one transaction that is signed at all, in the coin.',
+            description:
+              'Highest fee of a transaction that the vault signs, in the native asset. The vault refuses a higher fee even if you approve the transaction.',
           },
           rpc: {
             type: 'string',
             format: 'url',
             pattern: '^https?://',
             writeOnly: true,
-            description: 'Node for x402 payments on a cluster of Solana. Without it, none are made there.',
+            description:
+              'URL of the RPC node for x402 payments on a Solana cluster. Without this option, the vault refuses payments on this cluster.',
           },
         },
       },
@@ -139,42 +164,55 @@ export const vaultConfigSchema = {
       default: [],
       maxItems: 500,
       description:
-        'Tokens of your own beside USDC and USDT: claims and rules may name them by `symbol`. None of them replaces a token that the vault knows, and none may look like one on its chain.',
+        'Tokens in addition to USDC and USDT. Requests and policies name a token by its `symbol`. The vault does not start if the chain already has a token with this symbol or a similar symbol.',
+      examples: [
+        [
+          {
+            chain: 'solana',
+            symbol: 'TOLL',
+            address: '93mCveArZRPXZqVkPmHBnNrmP27tyed2H5geuJkskxsp',
+            decimals: 9,
+            program: 'token-2022',
+          },
+        ],
+      ],
       items: {
         type: 'object',
         additionalProperties: false,
         required: ['chain', 'symbol', 'address', 'decimals'],
         description: 'One token on one chain.',
         properties: {
-          chain: { type: 'string', minLength: 1, description: 'Name of its chain, such as `solana`.' },
+          chain: { type: 'string', minLength: 1, description: 'Name of the chain, such as `solana`.' },
           symbol: {
             type: 'string',
             minLength: 1,
             maxLength: 16,
             description:
-              'What claims and rules call it: up to 16 letters, digits, `$` and `.`, in this very case.',
+              'Symbol of the token in requests and policies. A symbol has at most 16 characters (letters, digits, `$` and `.`) and is case-sensitive.',
           },
           address: {
             type: 'string',
             minLength: 1,
-            description: 'Its contract, with the checksum in the case of its letters (EIP-55), or its mint.',
+            description:
+              'Address of the token contract with its checksum (EIP-55), or of the token mint (Solana).',
           },
           decimals: {
             type: 'integer',
             minimum: 0,
             maximum: 18,
-            description: 'Its decimals, as the contract or mint has them.',
+            description: 'Number of decimal places of the token, as in the contract or mint.',
           },
           program: {
             enum: ['token', 'token-2022'],
-            description: 'Program that owns the mint, on Solana. Default: `token`.',
+            description:
+              'Token program of the token on Solana: `token` for SPL Token, `token-2022` for Token-2022. Default: `token`.',
           },
           eip712: {
             type: 'object',
             additionalProperties: false,
             required: ['name', 'version'],
             description:
-              "The token's domain, on EVM chains: without it no permit and no x402 payment of it is understood.",
+              'EIP-712 domain of the token contract (EVM). Without this option, the vault cannot decode permits and x402 payments of the token.',
             properties: {
               name: { type: 'string', minLength: 1, description: '`name` of the domain.' },
               version: { type: 'string', minLength: 1, description: '`version` of the domain.' },
@@ -188,35 +226,36 @@ export const vaultConfigSchema = {
       minimum: 1,
       maximum: 10_080,
       default: 15,
-      description: 'The vault locks after so many minutes without use.',
+      description: 'Number of minutes without use after which the vault locks.',
     },
     maxHours: {
       type: 'integer',
       minimum: 1,
       maximum: 168,
       default: 12,
-      description: 'The vault locks after so many hours in any case.',
+      description: 'Number of hours after which the vault locks even if it is in use.',
     },
     log: {
       type: 'object',
       additionalProperties: false,
       default: {},
       description:
-        'How much of the log of activity is kept. The oldest entries go first, a file of up to 4 MiB at a time; what is left still verifies.',
+        'How much of the activity log the vault keeps. The vault deletes the oldest entries first, up to 4 MiB at a time. You can still verify the remaining entries.',
+      examples: [{ maxMegabytes: 512 }],
       properties: {
         maxMegabytes: {
           type: 'integer',
           minimum: 16,
           maximum: 1_000_000,
           default: 256,
-          description: 'Largest size of the log, in MiB; about 3,000 entries each.',
+          description: 'Maximum size of the log, in MiB. One MiB has about 3,000 entries.',
         },
         keepDays: {
           type: 'integer',
           minimum: 1,
           maximum: 36_500,
           description:
-            'Entries older than so many days are dropped. Without it, they are kept while there is room.',
+            'Number of days after which the vault deletes log entries. Without this option, only `maxMegabytes` limits the log.',
         },
       },
     },
@@ -225,7 +264,8 @@ export const vaultConfigSchema = {
       default: [],
       maxItems: 50,
       description:
-        'Plugins beside the built-in parts: approval channels and policies of your own. Inside one phase, the order here is the order of work. Each runs in a process of its own, away from keys and values, and can only make the vault stricter.',
+        'Plugins, which ask for approvals through other channels or add rules of your own. Within a phase of a request, plugins run in the order of this list. Each plugin runs in its own process without access to keys and stored values. A plugin can refuse requests, but it cannot allow what your policies refuse.',
+      examples: [[{ use: './quiet-hours.ts' }]],
       items: {
         type: 'object',
         additionalProperties: false,
@@ -235,7 +275,8 @@ export const vaultConfigSchema = {
           use: {
             type: 'string',
             minLength: 1,
-            description: 'Name of a built-in plugin, of an npm package, or a file such as `./my-plugin.ts`.',
+            description:
+              'Name of a built-in plugin or of an npm package, or path of a file such as `./my-plugin.ts`.',
           },
           with: {
             type: 'object',
@@ -246,7 +287,7 @@ export const vaultConfigSchema = {
           mayAnswer: {
             type: 'boolean',
             description:
-              'Whether the plugin may answer questions in your name, as an approval channel does. Only built-in ones may without it.',
+              'Whether the plugin may approve and deny requests in your name, as an approval channel does. Built-in plugins do not need this option.',
           },
         },
       },
@@ -255,14 +296,15 @@ export const vaultConfigSchema = {
       type: 'object',
       additionalProperties: false,
       default: {},
-      description: 'Where plugins may connect to.',
+      description: 'The addresses to which plugins may connect.',
+      examples: [{ allowPrivateCidrs: ['10.1.0.0/16'] }],
       properties: {
         allowPrivateCidrs: {
           type: 'array',
           default: [],
           items: { type: 'string', format: 'cidr', description: 'An address range, such as 127.0.0.1/32.' },
           description:
-            'Ranges that are not public and that plugins may connect to all the same, such as a server of your own. Empty: public addresses only.',
+            'Private address ranges to which plugins may connect, such as the range of your own server. If the list is empty, plugins may connect only to public addresses.',
         },
       },
     },

@@ -1,20 +1,200 @@
 import { canonicalAddress } from '../../core/domain/address.ts'
-import {
-  type ChainFacts,
-  type ChainTable,
-  isDecimals,
-  isSymbol,
-  lookOf,
-  pinnedChains,
-  symbolForm,
-  type VaultChain,
-} from './chains.ts'
-import { PinProblem } from './pinProblem.ts'
+import { type ChainFamily, familyOf, type NetworkId } from '../../core/domain/network.ts'
+
+/** An added chain or asset that is invalid or conflicts with the pinned ones. The message states what was expected. */
+export class PinProblem extends TypeError {
+  override readonly name = 'PinProblem'
+  /** The invalid field of the entry, as the vault's configuration names it. */
+  readonly field: string
+
+  constructor(field: string, message: string) {
+    super(message)
+    this.field = field
+  }
+}
 
 /**
- * What is moved. `id` names it for budgets and comparisons, as CAIP-19 does: `eip155:8453/erc20:0x…` in lower case,
- * `eip155:8453/slip44:60`, `solana:…/token:<mint>`.
- * A token that is not pinned has neither symbol nor decimals: whatever it calls itself is its own word.
+ * Rent of a new token account on Solana, in lamports, by the program that owns its mint. The rent is 6,960 for each byte and
+ * for 128 bytes of overhead. Token accounts have 165 bytes. Token-2022 accounts grow with the extensions of the mint, so their
+ * value is an upper limit, 400 bytes more than any has today.
+ */
+export const accountRent = { token: 2_039_280n, 'token-2022': 4_900_000n } as const
+
+/** A chain as requests to the vault name it: an entry of a {@link ChainTable}, such as `base` or `solana-devnet`. */
+export type VaultChain = string
+
+/** The pinned facts of a chain. The vault never takes them from a request or a node. */
+export interface ChainFacts {
+  readonly name: VaultChain
+  readonly family: ChainFamily
+  /** CAIP-2 id. */
+  readonly network: NetworkId
+  readonly title: string
+  /** EVM: the chain id in every transaction (EIP-155). Absent on Solana, whose transactions do not name their cluster. */
+  readonly chainId?: bigint
+  /** The coin in which fees are paid. */
+  readonly native: { readonly symbol: string; readonly decimals: number }
+  /** True for a chain with test money. The vault has other keys for it, because a signature may not name its chain. */
+  readonly isTest: boolean
+  /** Maximum fee of any transaction that is signed, in wei or lamports. A higher fee can only be a mistake. */
+  readonly maxFee: bigint
+  /**
+   * Default maximum fee that a rule may approve without the owner, in wei or lamports. The daily fee limit is this value times
+   * the number of payments that fit into the daily spending limit.
+   */
+  readonly usualFee: bigint
+}
+
+/** One chain that an owner adds to the pinned ones. `network` contains its chain id. */
+export type AddedChain = Omit<ChainFacts, 'chainId'>
+
+/** All supported chains, by name. */
+export interface ChainTable {
+  readonly all: readonly ChainFacts[]
+  /** The chain with a validated name. @throws {RangeError} for any other */
+  of(chain: VaultChain): ChainFacts
+  /** The chain that a request names. Undefined for anything else. */
+  named(name: unknown): ChainFacts | undefined
+  /** The chain of a CAIP-2 network. */
+  ofNetwork(network: string): ChainFacts | undefined
+}
+
+/** The form that {@link isSymbol} accepts, for messages. */
+const symbolForm = 'Expected 1 to 16 letters, digits, $ and . of ASCII.'
+
+const milliEther = 10n ** 15n
+const ether = { symbol: 'ETH', decimals: 18 }
+/** On Base, a transaction also pays a data fee for its space in Ethereum's blocks. */
+const baseFees = { maxFee: 2n * milliEther, usualFee: milliEther / 10n } as const
+/** The usual fee pays for some signatures and a priority fee. It does not include rent of accounts, which needs approval. */
+const solanaFees = { maxFee: 10_000_000n, usualFee: 200_000n } as const
+
+const builtInChains: readonly AddedChain[] = [
+  {
+    ...evm('ethereum', 1, 'Ethereum'),
+    isTest: false,
+    maxFee: 20n * milliEther,
+    usualFee: milliEther,
+  },
+  { ...evm('base', 8453, 'Base'), isTest: false, ...baseFees },
+  { ...evm('base-sepolia', 84532, 'Base Sepolia'), isTest: true, ...baseFees },
+  { ...solana('solana', '5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp', 'Solana'), isTest: false, ...solanaFees },
+  {
+    ...solana('solana-devnet', 'EtWTRABZaYq6iMfeYKouRu166VU2xqa1', 'Solana Devnet'),
+    isTest: true,
+    ...solanaFees,
+  },
+]
+
+/**
+ * The pinned chains and those that the owner adds. An addition never replaces a pinned chain. A network or a name may occur
+ * only once, because two names for one network would give it two rules.
+ *
+ * @throws {PinProblem} when a name, title or network is already used, or the entry is invalid
+ */
+export function createChainTable(added: readonly AddedChain[] = []): ChainTable {
+  const byName = new Map<string, ChainFacts>()
+  const byNetwork = new Map<string, ChainFacts>()
+  for (const chain of [...builtInChains, ...added]) {
+    const problem = chainProblem(chain, [...byName.values()])
+    if (problem !== undefined) throw problem
+    const isEvm = chain.family === 'eip155'
+    const facts: ChainFacts = Object.freeze({
+      ...chain,
+      native: Object.freeze({ ...chain.native }),
+      ...(isEvm && { chainId: BigInt(chain.network.slice('eip155:'.length)) }),
+    })
+    byName.set(facts.name, facts)
+    byNetwork.set(facts.network, facts)
+  }
+  const all = Object.freeze([...byName.values()])
+  return {
+    all,
+    of(chain) {
+      const facts = byName.get(chain)
+      if (facts === undefined) throw new RangeError(`Expected one of ${[...byName.keys()].join(', ')}.`)
+      return facts
+    },
+    named: (name) => (typeof name === 'string' ? byName.get(name) : undefined),
+    ofNetwork: (network) => byNetwork.get(network),
+  }
+}
+
+/** Only the pinned chains. */
+export const pinnedChains: ChainTable = createChainTable()
+
+function chainProblem(chain: AddedChain, known: readonly ChainFacts[]): PinProblem | undefined {
+  const { name, title, family, network, native } = chain
+  const isSolana = family === 'solana'
+  // Titles are ASCII, because owners decide by what they see, and other characters can move or hide text.
+  if (!/^[a-z](?:[a-z0-9-]{0,30}[a-z0-9])?$/.test(name))
+    return wrongChain('name', 'Expected 1 to 32 lower-case letters, digits and -, beginning with a letter.')
+  if (!/^[\x21-\x7e](?:[\x20-\x7e]{0,38}[\x21-\x7e])?$/.test(title))
+    return wrongChain('title', 'Expected 1 to 40 printable ASCII characters.')
+  for (const [field, text] of Object.entries({ name, title })) {
+    const double = known.find((one) => [one.name, one.title].map(lookOf).includes(lookOf(text)))
+    if (double !== undefined)
+      return wrongChain(field, `Expected a ${field} that is not taken for ${double.title}.`)
+  }
+  if (familyOf(network) !== family)
+    return wrongChain('network', `Expected ${isSolana ? 'solana:<32 characters>' : 'eip155:<number>'}.`)
+  const same = known.find((one) => one.network === network)
+  if (same !== undefined)
+    return wrongChain('network', `Expected another network than ${network}, which is ${same.name}.`)
+  if (!isSolana && BigInt(network.slice('eip155:'.length)) > BigInt(Number.MAX_SAFE_INTEGER))
+    return wrongChain('network', `Expected a chain id of at most ${Number.MAX_SAFE_INTEGER}.`)
+  if (!isSymbol(native.symbol)) return wrongChain('symbol', symbolForm)
+  if (!isDecimals(native.decimals)) return wrongChain('decimals', 'Expected 0 to 18 decimals.')
+  if (chain.usualFee < 0n || chain.usualFee > chain.maxFee)
+    return wrongChain('usualFee', 'Expected usualFee to be at most maxFee.')
+  if (isSolana && !chain.isTest && known.some((one) => one.family === family && !one.isTest))
+    return wrongChain(
+      'test',
+      "Expected true, because Solana's transactions name no cluster, and a signature for this cluster could move money on Solana.",
+    )
+  return undefined
+}
+
+function wrongChain(field: string, message: string): PinProblem {
+  return new PinProblem(field, message)
+}
+
+/** Whether a symbol has only letters, digits, $ and . of ASCII. Other characters can look like these. */
+function isSymbol(symbol: string): boolean {
+  return /^[A-Za-z0-9$.]{1,16}$/.test(symbol)
+}
+
+function isDecimals(decimals: number): boolean {
+  return Number.isInteger(decimals) && decimals >= 0 && decimals <= 18
+}
+
+/**
+ * Two ASCII texts with the same result look alike. It ignores case and the differences of 0 and O, of 1, l and I, and of 5, S
+ * and $.
+ */
+function lookOf(text: string): string {
+  return text
+    .toLowerCase()
+    .replace(/[\s.-]+/g, '')
+    .replace(/0/g, 'o')
+    .replace(/[1i|]/g, 'l')
+    .replace(/[5$]/g, 's')
+}
+
+function evm(name: string, chainId: number, title: string) {
+  const network: NetworkId = `eip155:${chainId}`
+  return { name, family: 'eip155', network, title, native: ether } as const
+}
+
+function solana(name: string, genesis: string, title: string) {
+  const network: NetworkId = `solana:${genesis}`
+  return { name, family: 'solana', network, title, native: { symbol: 'SOL', decimals: 9 } } as const
+}
+
+/**
+ * The asset that is moved. `id` identifies it in budgets and comparisons, as CAIP-19 does: `eip155:8453/erc20:0x…` in lower
+ * case, `eip155:8453/slip44:60`, `solana:…/token:<mint>`. A token that is not pinned has neither symbol nor decimals, because a
+ * contract can claim any name.
  */
 export interface AssetRef {
   readonly id: string
@@ -26,7 +206,7 @@ export interface AssetRef {
   readonly isPinned: boolean
 }
 
-/** A token whose address, symbol and decimals the vault vouches for. */
+/** A token whose address, symbol and decimals the vault pins. */
 export interface PinnedAsset extends AssetRef {
   readonly symbol: string
   readonly decimals: number
@@ -37,14 +217,14 @@ export interface PinnedAsset extends AssetRef {
   readonly program?: 'token' | 'token-2022'
 }
 
-/** The assets that claims can name and that rules can approve, and the chains that they are on. */
+/** The assets that claims can name and rules can approve, with their chains. */
 export interface AssetTable {
   readonly chains: ChainTable
   /** The native asset of a chain. */
   native(chain: VaultChain): PinnedAsset
-  /** By the token's address; EVM in any case. */
+  /** By the token's address; EVM addresses in any case. */
   byAddress(chain: VaultChain, address: string): PinnedAsset | undefined
-  /** By the symbol that a claim names, exactly as written here. */
+  /** By the symbol in a claim, with exact case. */
   bySymbol(chain: VaultChain, symbol: string): PinnedAsset | undefined
   tokensOf(chain: VaultChain): readonly PinnedAsset[]
 }
@@ -75,10 +255,10 @@ const builtIn: readonly AddedAsset[] = [
 ]
 
 /**
- * The pinned assets and those that the owner adds. An addition never replaces what is pinned: a second address for
- * `USDC` on a chain would let one token be taken for another, and so would a look-alike.
+ * The pinned assets and those that the owner adds. An addition never replaces a pinned asset. A symbol may occur only once per
+ * chain, and look-alike symbols are refused, because they could be mistaken for the pinned token.
  *
- * @throws {PinProblem} when a symbol or an address is there already, or the entry makes no sense
+ * @throws {PinProblem} when a symbol or an address is already used, or the entry is invalid
  */
 export function createAssetTable(
   added: readonly AddedAsset[] = [],
@@ -105,10 +285,10 @@ export function createAssetTable(
   }
 }
 
-/** The assets without any additions. */
+/** Only the pinned assets. */
 export const pinnedAssets: AssetTable = createAssetTable()
 
-/** A token that is not pinned. @param address in its canonical spelling */
+/** A token that is not pinned. @param address in its canonical form */
 export const unknownAsset = (chain: ChainFacts, address: string): AssetRef => ({
   id: assetId(chain, address),
   chain: chain.name,
@@ -118,7 +298,10 @@ export const unknownAsset = (chain: ChainFacts, address: string): AssetRef => ({
   isPinned: false,
 })
 
-/** ERC-20 and ERC-721 share their calls: of an EVM contract that is not pinned, an amount may be the number of an NFT. */
+/**
+ * Whether an amount may be the number of an NFT. ERC-20 and ERC-721 share their calls, so only a pinned EVM contract is
+ * certain.
+ */
 export const mayBeNft = ({ isPinned, address }: AssetRef): boolean => !isPinned && address.startsWith('0x')
 
 function problemOf(
@@ -145,7 +328,10 @@ function problemOf(
   const here = tokens.filter((token) => token.chain === chain)
   const same = here.find((token) => token.address === address)
   if (same !== undefined)
-    return no('address', `Expected another address: this one is ${same.symbol} on ${facts.title} already.`)
+    return no(
+      'address',
+      `Expected another address, because this address is already ${same.symbol} on ${facts.title}.`,
+    )
   const symbols = [facts.native.symbol, ...here.map((token) => token.symbol)]
   const double = symbols.find((one) => lookOf(one) === lookOf(symbol))
   if (double !== undefined)
@@ -164,7 +350,7 @@ function assetId({ network, family }: ChainFacts, address: string): string {
   return family === 'solana' ? `${network}/token:${address}` : `${network}/erc20:${address.toLowerCase()}`
 }
 
-/** EVM addresses are the same in any case, base58 is not. */
+/** EVM addresses are case-insensitive, base58 addresses are not. */
 function keyOf(address: string): string {
   return address.startsWith('0x') ? address.toLowerCase() : address
 }

@@ -3,19 +3,26 @@ import { Keypair, PublicKey, VersionedTransaction } from '@solana/web3.js'
 import fc from 'fast-check'
 import t from 'tap'
 import { recoverTypedDataAddress } from 'viem'
-import { checkSolanaPayment } from '../../adapters/chains/solana/check/checkSolanaPayment.ts'
-import { solanaRules } from '../../adapters/chains/solana/check/solanaRules.ts'
+import { createEvmCheck } from '../../adapters/chains/evm/check/payment.ts'
+import { checkSolanaPayment } from '../../adapters/chains/solana/check/payment.ts'
+import { solanaRules } from '../../adapters/chains/solana/check/rules.ts'
 import { builtInAssets } from '../../core/domain/asset.ts'
-import { tokenProgramBytes } from '../../core/solana/programs.ts'
+import { tokenProgramBytes } from '../../core/solana/addresses.ts'
 import { encodeHeader, readPayment } from '../../core/x402/header.ts'
-import type { SolanaAccount } from '../../core/x402/solanaAccountsFault.ts'
-import { transferTypes } from '../../core/x402/transferTypes.ts'
-import { account, other, sign as signEvm, usdc } from '../plugins/chain-evm/evm.fixture.ts'
+import type { SolanaAccount } from '../../core/x402/solanaTermsFault.ts'
+import { transferTypes } from '../../core/x402/types.ts'
+import { account, other, sign as signEvm, usdc } from '../../test/helpers/vault/plugins/chain-evm/evm.ts'
+import {
+  ata,
+  mint,
+  payee,
+  sign as signSolana,
+  us,
+} from '../../test/helpers/vault/plugins/chain-solana/solana.ts'
 import evm from '../plugins/chain-evm/index.ts'
 import solana from '../plugins/chain-solana/index.ts'
-import { ata, mint, payee, sign as signSolana, us } from '../plugins/chain-solana/solana.fixture.ts'
-import { budgetSpends } from './budgetSpends.ts'
 import { type BuildPayment, type BuildPaymentRequest, buildPayment } from './buildPayment.ts'
+import { budgetSpends } from './effect.ts'
 import type { SolanaPaymentRpc } from './payment.ts'
 
 const nowMs = Date.UTC(2026, 5, 1)
@@ -38,6 +45,8 @@ const onSolana = {
   payTo: payee.toBase58(),
   extra: { feePayer, memo: 'order 7' },
 }
+const facilitator = '0x70997970C51812dc3A010C7d01b50e0d17dc79C8'
+const uptoExtra = { ...onBase.extra, facilitatorAddress: facilitator.toLowerCase() }
 const offerOf = (...accepts: object[]) => ({
   x402Version: 2,
   error: 'payment required',
@@ -55,7 +64,7 @@ const tokenAccount = (owner: PublicKey, amount: bigint): SolanaAccount => {
 }
 const mintAccount = { ...tokenAccount(payee, 0n), data: Buffer.alloc(82, 0).fill(6, 44, 45) }
 
-/** A node with these accounts; anything else there is not. */
+/** A node with these accounts and no others. */
 function node(change: Partial<SolanaPaymentRpc> = {}, accounts: Record<string, SolanaAccount> = {}) {
   const known: Record<string, SolanaAccount> = {
     [mint.toBase58()]: mintAccount,
@@ -90,7 +99,7 @@ t.test('on Base it is one authorisation of the offer, good for its time only', a
   const { decoded, describe, assemble, validBeforeMs } = built.payment
   t.match(decoded, { kind: 'payment', chain: 'base', isOpaque: false, signKind: 'evm-typed-data' })
   t.match(decoded.effects, [{ kind: 'transfer', amount: 250_000n, from: account, to: other }])
-  t.match(describe, ['Pay for what api.example.com offers.', /Send 0.25 USDC/])
+  t.match(describe, ['Pay for an offer that names api.example.com, as the agent sent it.', /Send 0.25 USDC/])
   t.equal(validBeforeMs, nowMs + 60_000)
   const { paymentHeader } = assemble(signEvm(decoded.signingBytes))
   const read = readPayment(paymentHeader)
@@ -118,26 +127,57 @@ t.test('on Base it is one authorisation of the offer, good for its time only', a
   t.throws(() => assemble(signEvm(Buffer.from('x'))), TypeError)
 })
 
-t.test('what else stands in an offer stops no payment; an id is sent where one is wanted', async (t) => {
-  const offer = {
-    ...offerOf(
-      { ...onBase, scheme: 'upto' },
-      { ...onBase, extra: undefined },
-      { ...onBase, maxTimeoutSeconds: 31_536_000, extra: { ...onBase.extra, spender: other } },
-    ),
-    extensions: {
-      eip2612GasSponsoring: { info: { required: true }, schema: {} },
-      'payment-identifier': { info: { required: true }, schema: {} },
+for (const scheme of ['exact', 'upto'] as const)
+  t.test(`a payment by Permit2, scheme ${scheme}, is one transfer, and the gateway accepts it`, async (t) => {
+    const extra = scheme === 'upto' ? uptoExtra : { ...onBase.extra, assetTransferMethod: 'permit2' }
+    const entry = { ...onBase, scheme, extra }
+    const built = await build(offerOf(entry))
+    if (!built.ok) return t.fail(built.message)
+    const { decoded, describe, assemble, validBeforeMs } = built.payment
+    t.match(decoded, { kind: 'payment', isOpaque: false, signKind: 'evm-typed-data' })
+    t.match(budgetSpends(decoded), [{ amount: 250_000n, recipient: other }], 'the most counts')
+    t.equal(validBeforeMs, nowMs + 61_000, 'the second of the deadline is included')
+    const words =
+      scheme === 'upto' ? /Send at most 0.25 USDC to .*, submitted by 0x7099/ : /Send 0.25 USDC to/
+    t.match(describe.at(-1), words)
+    const read = readPayment(assemble(signEvm(decoded.signingBytes)).paymentHeader)
+    if (!read.ok) return t.fail(read.message)
+    const check = createEvmCheck({
+      network: 'eip155:8453',
+      assets: builtInAssets,
+      clock: { now: () => nowMs },
+      facilitators: new Set([facilitator.toLowerCase()]),
+    })
+    t.match(check(read.payment, entry as never), {
+      ok: true,
+      identity: { payer: account, amountAtomic: 250_000n, payTo: other },
+    })
+  })
+
+for (const required of [true, false])
+  t.test(
+    `what else is in an offer stops no payment; an id is sent where one is ${required ? 'required' : 'possible'}`,
+    async (t) => {
+      const offer = {
+        ...offerOf(
+          { ...onBase, scheme: 'upto' },
+          { ...onBase, extra: undefined },
+          { ...onBase, maxTimeoutSeconds: 31_536_000, extra: { ...onBase.extra, spender: other } },
+        ),
+        extensions: {
+          eip2612GasSponsoring: { info: { required: true }, schema: {} },
+          'payment-identifier': { info: { required }, schema: {} },
+        },
+      }
+      const built = await build(offer)
+      if (!built.ok) return t.fail(built.message)
+      t.equal(built.payment.validBeforeMs, nowMs + 3_600_000, 'an hour at most is signed')
+      const { paymentHeader } = built.payment.assemble(signEvm(built.payment.decoded.signingBytes))
+      const { extensions } = JSON.parse(Buffer.from(paymentHeader, 'base64').toString())
+      t.strictSame(Object.keys(extensions), ['payment-identifier'])
+      t.match(extensions['payment-identifier'], { info: { required, id: /^[\w-]{16,128}$/ }, schema: {} })
     },
-  }
-  const built = await build(offer)
-  if (!built.ok) return t.fail(built.message)
-  t.equal(built.payment.validBeforeMs, nowMs + 3_600_000, 'an hour at most is signed')
-  const { paymentHeader } = built.payment.assemble(signEvm(built.payment.decoded.signingBytes))
-  const { extensions } = JSON.parse(Buffer.from(paymentHeader, 'base64').toString())
-  t.strictSame(Object.keys(extensions), ['payment-identifier'])
-  t.match(extensions['payment-identifier'], { info: { required: true, id: /^[\w-]{16,128}$/ }, schema: {} })
-})
+  )
 
 t.test('on Solana the gateway of the seller takes it, and the fee is not ours', async (t) => {
   for (const memo of ['order 7', undefined, 'm'.repeat(256)]) {
@@ -166,7 +206,10 @@ t.test('an offer that is not understood exactly is not paid', async (t) => {
     ['above the cap', offerOf({ ...onBase, amount: '250001' })],
     ['another asset', offerOf({ ...onBase, asset: other })],
     ['a false domain', offerOf({ ...onBase, extra: { name: 'USDC', version: '2' } })],
-    ['an allowance', offerOf({ ...onBase, extra: { ...onBase.extra, assetTransferMethod: 'permit2' } })],
+    ['an unknown method', offerOf({ ...onBase, extra: { ...onBase.extra, assetTransferMethod: 'erc7710' } })],
+    ['at most, by an unnamed account', offerOf({ ...onBase, scheme: 'upto' })],
+    ['at most, above the cap', offerOf({ ...onBase, scheme: 'upto', extra: uptoExtra, amount: '250001' })],
+    ['at most, on Solana', offerOf({ ...onSolana, scheme: 'upto' })],
     ['to ourselves', offerOf({ ...onBase, payTo: account })],
     ['to the token', offerOf({ ...onBase, payTo: usdc })],
     ['to nobody', offerOf({ ...onBase, payTo: `0x${'0'.repeat(40)}` })],

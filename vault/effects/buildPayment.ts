@@ -1,62 +1,66 @@
 import type { Asset } from '../../core/domain/asset.ts'
 import { formatAmount } from '../../core/domain/money.ts'
 import type { ChainFamily, NetworkId } from '../../core/domain/network.ts'
-import { type ChosenEntry, chooseEntry, type EntryWishes } from '../../core/x402/chooseEntry.ts'
+import { type Offer, readEnvelope } from '../../core/x402/envelope.ts'
 import { decodeSellerHeader, encodeHeader } from '../../core/x402/header.ts'
 import type { OfferTerms } from '../../core/x402/offerTerms.ts'
-import { type Offer, readEnvelope } from '../../core/x402/readEnvelope.ts'
+import { type ChosenEntry, chooseEntry, type EntryWishes } from '../../core/x402/offerTerms.ts'
 import { isObject } from '../../core/x402/strictJson.ts'
-import { type AssetTable, pinnedAssets } from './assets.ts'
+import { type AssetTable, type ChainFacts, pinnedAssets } from './assets.ts'
 import type { ChainPlugin } from './chainPlugin.ts'
-import type { ChainFacts } from './chains.ts'
-import { claimedAmount } from './claimedAmount.ts'
-import type { Decoded } from './decoded.ts'
-import { nameRecipients } from './goesTo.ts'
+import type { Decoded } from './effect.ts'
 import { PaymentProblem, type PaymentRpc } from './payment.ts'
-import { hostOf } from './plainWords.ts'
-import { proveClaim } from './proveClaim.ts'
+import { hostOf, nameRecipients } from './plainWords.ts'
+import { claimedAmount, proveClaim } from './proveClaim.ts'
 
-/** Longest payment header: servers refuse a head above 16 KiB. A payload adds at most this much to it. */
+/**
+ * Maximum length of a payment header, in characters. Servers refuse a request head above 16 KiB, and a payment's payload can
+ * have this many characters.
+ */
 const MAX_HEADER_CHARS = 15_000
 const PAYLOAD_CHARS = 2_400
 
 export interface BuildPaymentRequest {
-  /** The offer of a 402 (x402 v2): its JSON as an object, or the value of the header `PAYMENT-REQUIRED`. */
+  /** The offer of a 402 response (x402 v2): its JSON as an object, or the value of the `PAYMENT-REQUIRED` header. */
   readonly paymentRequired: unknown
-  /** The most that may be paid, in whole units of the token: a number or a string of decimal digits. */
+  /** The maximum payment, in whole units of the token: a number or a string of decimal digits. */
   readonly maxAmount: unknown
-  /** Only this CAIP-2 network; else the first entry that can be paid within `maxAmount`. */
+  /** Pay only on this CAIP-2 network. Absent: the first entry that can be paid within `maxAmount` is chosen. */
   readonly network?: NetworkId
-  /** The networks that the agent may pay on: an entry on another is passed over for one on these. */
+  /** The networks on which the agent may pay. Entries on other networks are skipped. */
   readonly networks?: ReadonlySet<string>
-  /** The address that the agent asked, when it says so: the offer must be for its origin. */
+  /** The URL that the agent called, if it states one. The offer must be for its origin. */
   readonly url?: URL
-  /** Our address on a chain; a chain without one is passed over. */
+  /** The vault's address on a chain. A chain without one is skipped. */
   readonly accountOn: (chain: ChainFacts) => string | undefined
   readonly plugins: readonly ChainPlugin[]
   readonly rpc: PaymentRpc
   readonly signal: AbortSignal
-  /** Milliseconds since 1970. */
+  /** Current time in ms since 1970. */
   readonly nowMs: number
   readonly assets?: AssetTable
 }
 
-/** A payment that was understood completely, ready for policy, approval and signer. */
+/** A payment that was decoded completely, ready for policy, approval and signer. */
 export interface BuiltPayment {
   readonly decoded: Decoded
-  /** What to show: what it is for, then the effects. The seller's own texts are the two below. */
+  /**
+   * Sentences to show: the purpose of the payment, then the effects. They exclude the seller's own texts, which are the next
+   * two fields.
+   */
   readonly describe: readonly string[]
   readonly resourceUrl: string
-  /** What the seller says about it; empty when it says nothing. */
+  /** The seller's description. Empty when there is none. */
   readonly description: string
   readonly network: NetworkId
   readonly payTo: string
+  /** In scheme `upto`, the most that can be charged. */
   readonly amountAtomic: bigint
   readonly validBeforeMs: number
   /**
    * The value of `PAYMENT-SIGNATURE`, from the signer's signature over `decoded.signingBytes`.
    *
-   * @throws {TypeError} when it is not our signature over these bytes
+   * @throws {TypeError} when the signature is not the vault's over these bytes
    */
   assemble(signature: Uint8Array): { readonly paymentHeader: string; readonly signature: string }
 }
@@ -76,10 +80,11 @@ interface Wallet {
 }
 
 /**
- * Builds the payment for an offer, by the same reader as `tollgate pay`: only what is understood exactly is paid. A known
- * token on its own network under its own domain, a plain amount under the cap, a payee that is a wallet, no allowance, no
- * fee of ours, an hour at most. What was built is read back and must be one transfer of the offer's terms; the agent has
- * no say in any byte of it.
+ * Builds the payment for an offer, with the same parser as `tollgate pay`. It pays only an offer that it understands exactly: a
+ * known token on its own network under its own domain or by Permit2, a plain amount within the cap, a payee that is a wallet, no
+ * allowance, no fee for the vault's account, valid for an hour at most. The built payment is decoded again. It must be exactly one
+ * transfer with the offer's terms, so the agent controls no byte of it. In scheme `upto`, the amount is the most that can be charged,
+ * and it counts in full.
  */
 export async function buildPayment(request: BuildPaymentRequest): Promise<BuildPayment> {
   const { plugins, accountOn, assets = pinnedAssets } = request
@@ -87,7 +92,7 @@ export async function buildPayment(request: BuildPaymentRequest): Promise<BuildP
   const offer = offerOf(request.paymentRequired)
   if (typeof offer === 'string') return no('VALIDATION_ERROR', offer)
   const envelope = readEnvelope(offer, request.url)
-  if (!envelope.ok) return no('VALIDATION_ERROR', `The offer was refused: ${envelope.message}.`)
+  if (!envelope.ok) return no('VALIDATION_ERROR', `The offer cannot be paid: ${envelope.message}.`)
   const { accepts } = envelope.offer
   const wallets: Partial<Record<ChainFamily, Wallet>> = {}
   for (const family of ['eip155', 'solana'] as const) {
@@ -114,9 +119,9 @@ export async function buildPayment(request: BuildPaymentRequest): Promise<BuildP
     assets: payableAssets(assets),
   }
   const granted = chooseEntry(accepts, limitedTo(wallets, request.networks), wishes)
-  // When there is nothing for the agent's own networks, it is told which one it lacks.
+  // If the agent may use none of the offer's networks, the second choice finds a network that the error names.
   const choice = granted.ok ? granted : chooseEntry(accepts, wallets, wishes)
-  if (!choice.ok) return no('VALIDATION_ERROR', `The offer was refused: ${choice.message}.`)
+  if (!choice.ok) return no('VALIDATION_ERROR', `The offer cannot be paid: ${choice.message}.`)
   const first = await buildEntry(request, envelope.offer, choice.chosen)
   if (first.ok || first.code === 'BUDGET_EXCEEDED_TX') return first
   for (const other of choice.others) {
@@ -138,16 +143,16 @@ const limitedTo = (wallets: Wallets, networks: ReadonlySet<string> | undefined):
         }),
       )
 
-/** The pinned tokens as the reader of offers takes them. What a unit is worth is not known and decides nothing here. */
+/** The pinned tokens as the offer parser needs them. The price of a unit is unknown and decides nothing here. */
 const payableAssets = ({ chains, tokensOf }: AssetTable): Asset[] =>
   chains.all.flatMap(({ name, network, family }) =>
     tokensOf(name)
-      // Without its domain no authorisation can be made: an offer of it is passed over.
+      // An offer in a token without an EIP-712 domain is skipped, because no authorization can be made for it.
       .filter(({ eip712 }) => family === 'solana' || eip712 !== undefined)
       .map((token) => ({ ...token, network, feeBps: 0, usdPerUnit: '1' })),
   )
 
-/** Builds the payment of one entry; nothing is signed, so another may be tried when this one can not be built. */
+/** Builds the payment of one entry. Nothing is signed, so if this fails, another entry can be tried. */
 async function buildEntry(
   request: BuildPaymentRequest,
   { resource, description, extensions }: Offer,
@@ -170,7 +175,10 @@ async function buildEntry(
   const headerOf = (payload: object) =>
     encodeHeader({ x402Version: 2, payload, resource, accepted: entry, extensions })
   if (headerOf({}).length + PAYLOAD_CHARS > MAX_HEADER_CHARS)
-    return no('VALIDATION_ERROR', 'The offer is so long that its payment could not be sent.')
+    return no(
+      'VALIDATION_ERROR',
+      'The offer is too long, because its payment would exceed the header limit of servers.',
+    )
 
   try {
     const { plugin } = buyer
@@ -190,7 +198,11 @@ async function buildEntry(
     const url = resource['url'] as string
     const payment: BuiltPayment = {
       decoded,
-      describe: [`Pay for what ${hostOf(url) ?? 'the seller'} offers.`, ...decoded.plainWords],
+      // The agent sends the offer, so the vault cannot tell whether the named server wrote it.
+      describe: [
+        `Pay for an offer that names ${hostOf(url) ?? 'a server'}, as the agent sent it.`,
+        ...decoded.plainWords,
+      ],
       resourceUrl: url,
       description,
       network: terms.asset.network,
@@ -212,26 +224,33 @@ async function buildEntry(
 function offerOf(value: unknown): Readonly<Record<string, unknown>> | string {
   if (typeof value === 'string') {
     const decoded = decodeSellerHeader(value)
-    return decoded.ok ? decoded.value : `payment_required is not readable. ${decoded.message}`
+    return decoded.ok ? decoded.value : `payment_required cannot be read. ${decoded.message}`
   }
   return isObject(value) ? value : 'Expected payment_required as the JSON of a 402 or its header.'
 }
 
-/** What was built is held to the claim that the offer makes, like a request of an agent. */
+/** Why the built payment contradicts the offer. The payment is checked like an agent's request, with the offer as the claim. */
 function contradiction(
   decoded: Decoded,
-  { asset, amountAtomic, payTo }: OfferTerms,
+  { scheme, asset, amountAtomic, payTo, permit2 }: OfferTerms,
   chain: string,
   assets: AssetTable,
 ): string | undefined {
   const amount = formatAmount(amountAtomic, asset.decimals)
-  // A seller may write its address in one case only; the reader of offers has checked a mixed one.
+  // A seller may write its address without mixed case. The offer parser has already checked a mixed-case address.
   const recipient = payTo.startsWith('0x') ? payTo.toLowerCase() : payTo
   const proof = proveClaim({ chain, amount, currency: asset.symbol, recipient }, decoded, {
     assets,
     maxFee: 0n,
   })
-  return proof.ok ? undefined : `The payment was not built as offered. ${proof.message}`
+  if (!proof.ok) return `The built payment does not match the offer. ${proof.message}`
+  const isAsOffered = decoded.effects.every(
+    (effect) =>
+      effect.kind !== 'transfer' ||
+      ((effect.isMost === true) === (scheme === 'upto') &&
+        (effect.submitter ?? null) === (permit2?.facilitator ?? null)),
+  )
+  return isAsOffered ? undefined : 'The built payment does not match the scheme of the offer.'
 }
 
 const no = (code: Extract<BuildPayment, { ok: false }>['code'], message: string): BuildPayment => ({

@@ -3,14 +3,16 @@ import fc from 'fast-check'
 import t from 'tap'
 import { canonicalAddress } from '../../core/domain/address.ts'
 import { visibleLines, visibleText } from '../../core/text/visibleText.ts'
-import { createAssetTable, pinnedAssets } from './assets.ts'
-import { type AddedChain, createChainTable, pinnedChains } from './chains.ts'
-import { claimedAmount } from './claimedAmount.ts'
-import { finish } from './finish.ts'
-import { nameRecipients } from './goesTo.ts'
-import { PinProblem } from './pinProblem.ts'
-import { showText } from './plainWords.ts'
-import { proveClaim } from './proveClaim.ts'
+import {
+  type AddedChain,
+  createAssetTable,
+  createChainTable,
+  PinProblem,
+  pinnedAssets,
+  pinnedChains,
+} from './assets.ts'
+import { finish, nameRecipients, showText } from './plainWords.ts'
+import { claimedAmount, proveClaim } from './proveClaim.ts'
 
 t.test('an amount is read exactly or not at all', async (t) => {
   const good: [unknown, number, bigint][] = [
@@ -77,11 +79,11 @@ t.test('an amount is read exactly or not at all', async (t) => {
         .replace(/(\d{6})$/, '.$1')
       const read = claimedAmount(text, 6)
       const asNumber = claimedAmount(Number(text), 6)
-      // The same digits as a number of nine decimals, most of which JavaScript writes with an exponent.
+      // The same digits as a number with nine decimals, most of which JavaScript writes with an exponent.
       const small = Number(`${atomic % 10n ** 9n}e-15`)
       const tiny = claimedAmount(small, 15)
       if (tiny.ok && tiny.atomic !== atomic % 10n ** 9n) return false
-      // A number is either the same amount or refused: never another one.
+      // A number is either the same amount or refused, never another amount.
       return read.ok && read.atomic === atomic && (!asNumber.ok || asNumber.atomic === atomic)
     }),
   )

@@ -1,26 +1,25 @@
 import type { OfferTerms } from '../../core/x402/offerTerms.ts'
-import type { SolanaAccount } from '../../core/x402/solanaAccountsFault.ts'
-import type { AssetTable } from './assets.ts'
-import type { VaultChain } from './chains.ts'
-import type { Decoded } from './decoded.ts'
+import type { SolanaAccount } from '../../core/x402/solanaTermsFault.ts'
+import type { AssetTable, VaultChain } from './assets.ts'
+import type { Decoded } from './effect.ts'
 
-/** What a payment on Solana has to ask a node; nothing in the answers decides where money goes. Every method may reject. */
+/** The node requests of a payment on Solana. No response of the node decides who is paid. Every method may reject. */
 export interface SolanaPaymentRpc {
   /** `getGenesisHash`. */
   genesisHash(signal: AbortSignal): Promise<string>
   /** `getLatestBlockhash`. */
   latestBlockhash(signal: AbortSignal): Promise<{ blockhash: string; lastValidBlockHeight: number }>
-  /** `getMultipleAccounts`, in the order asked; undefined where there is no account. */
+  /** `getMultipleAccounts`, in the order of the request. Undefined where an account does not exist. */
   accounts(addresses: readonly string[], signal: AbortSignal): Promise<readonly (SolanaAccount | undefined)[]>
 }
 
-/** The node of a Solana cluster; undefined where none is configured. Payments on EVM ask nobody. */
+/** Returns the node of a Solana cluster. Undefined where none is configured. Payments on EVM need no node. */
 export type PaymentRpc = (chain: VaultChain) => SolanaPaymentRpc | undefined
 
 export interface PreparePayment {
   readonly chain: VaultChain
   readonly account: string
-  /** Read by the strict reader of offers, and not objected to. */
+  /** The offer's terms, parsed by the strict parser and accepted. */
   readonly terms: OfferTerms
   readonly nowMs: number
   readonly rpc: PaymentRpc
@@ -30,18 +29,18 @@ export interface PreparePayment {
 
 /** One payment, ready to be shown and signed. */
 export interface PreparedPayment {
-  /** `kind` is `payment`: read back by the same decoder that reads requests of agents. */
+  /** `kind` is `payment`. The decoder is the same as for requests of agents. */
   readonly decoded: Decoded
-  /** After this time the payment can not land; on Solana an estimate. Milliseconds since 1970. */
+  /** Time after which the payment can no longer be included, in ms since 1970. An estimate on Solana. */
   readonly validBeforeMs: number
-  /** x402 `payload`, from what the plugin's `assemble` gave for this payment. */
+  /** The x402 `payload`, from the plugin's `assemble` for this payment. */
   payload(assembled: {
     readonly signedTx: string | null
     readonly signature: string
   }): Readonly<Record<string, unknown>>
 }
 
-/** The payment can not be made; the message is for the user and says that nothing was signed. */
+/** The payment cannot be made. The message is for the user and states that nothing was signed. */
 export class PaymentProblem extends Error {
   override readonly name = 'PaymentProblem'
   readonly code: 'VALIDATION_ERROR' | 'CHAIN_UNAVAILABLE'

@@ -1,15 +1,41 @@
 import { formatAmount } from '../../core/domain/money.ts'
 import { visibleInSentence } from '../../core/text/visibleText.ts'
-import { type AssetRef, type AssetTable, mayBeNft } from './assets.ts'
-import type { Decoded } from './decoded.ts'
-import { type AllowanceEffect, type Effect, mayAllowNft, type TransferEffect } from './effect.ts'
+import { type AssetRef, type AssetTable, mayBeNft, pinnedAssets } from './assets.ts'
+import {
+  type AllowanceEffect,
+  type Decoded,
+  type Effect,
+  goesTo,
+  mayAllowNft,
+  type TransferEffect,
+} from './effect.ts'
 
-/** Longest text of an agent that an error message to it repeats, in characters. */
+/**
+ * Completes what a chain plugin decoded. An opaque or unknown part makes the whole request opaque, the sentences are added, and
+ * the result is frozen. Byte arrays cannot be frozen, so the result has copies of them, to which no other code has a reference.
+ */
+export function finish(assets: AssetTable, draft: Omit<Decoded, 'isOpaque' | 'plainWords'>): Decoded {
+  const isOpaque = draft.effects.some(
+    (effect) => effect.kind === 'opaque' || (effect.kind !== 'note' && !effect.asset.isPinned),
+  )
+  return Object.freeze({
+    ...draft,
+    effects: Object.freeze(draft.effects.map((effect) => Object.freeze({ ...effect }))),
+    fee: Object.freeze({ ...draft.fee }),
+    warnings: Object.freeze([...draft.warnings]),
+    isOpaque,
+    plainWords: Object.freeze(plainWords(draft, assets)),
+    frozenBytes: Uint8Array.from(draft.frozenBytes),
+    signingBytes: Uint8Array.from(draft.signingBytes),
+  })
+}
+
+/** Maximum length of an agent's text that an error message repeats, in characters. */
 const MAX_SHOWN = 500
 
 /**
- * A request in plain words: one sentence for each effect, then the fee. Made of amounts and addresses only: texts of agents and
- * sellers stand in parts of their own, which the sentences name.
+ * A request in plain words: one sentence for each effect, then the fee. The sentences contain only amounts and addresses. Texts
+ * of agents and sellers are separate parts, to which the sentences refer.
  */
 export function plainWords(
   decoded: Pick<Decoded, 'chain' | 'effects' | 'fee' | 'from'>,
@@ -23,11 +49,11 @@ export function plainWords(
   return [...sentences, `${payer} up to ${amountWords(fee.asset, fee.amount)} to the network.`]
 }
 
-/** An amount with its symbol; a token that is not pinned is shown by its address and in its smallest units, or as an NFT. */
+/** An amount with its symbol. A token that is not pinned is shown by its address and in its smallest units, or as an NFT. */
 export function amountWords(asset: AssetRef, amount: bigint): string {
   if (asset.symbol !== null && asset.decimals !== null)
     return `${formatAmount(amount, asset.decimals)} ${asset.symbol}`
-  const units = mayBeNft(asset) ? `smallest units, or the NFT number ${amount},` : 'smallest units'
+  const units = mayBeNft(asset) ? `smallest units, or NFT number ${amount},` : 'smallest units'
   return `${amount} ${units} of ${assetWords(asset)}`
 }
 
@@ -37,63 +63,65 @@ const assetWords = (asset: AssetRef): string =>
 function sentenceOf(effect: Effect, from: string): string {
   switch (effect.kind) {
     case 'transfer': {
-      const whose = effect.from === from ? '' : ` of ${effect.from}`
+      const owner = effect.from === from ? '' : ` of ${effect.from}`
       const to = effect.toOwner === undefined ? effect.to : `${effect.toOwner} (token account ${effect.to})`
-      return `Send ${amountWords(effect.asset, effect.amount)}${whose} to ${to}${timeWords(effect)}.`
+      const most = effect.isMost === true ? 'at most ' : ''
+      return `Send ${most}${amountWords(effect.asset, effect.amount)}${owner} to ${to}${timeWords(effect)}.`
     }
     case 'allowance':
       return allowanceWords(effect, from)
     case 'account': {
       const payer = effect.payer === from ? 'pay' : `${effect.payer} pays`
       const lamports = formatAmount(effect.rent, 9)
-      return `Make an account of ${effect.owner} for ${effect.asset.symbol ?? effect.asset.address}; ${payer} up to ${lamports} SOL of rent.`
+      return `Create an account of ${effect.owner} for ${effect.asset.symbol ?? effect.asset.address}; ${payer} up to ${lamports} SOL of rent.`
     }
     case 'note':
       return `Write a text of ${countOf(effect.text)}.`
     case 'opaque':
-      return `NOT UNDERSTOOD: ${effect.reason} (${effect.target}). It may do anything.`
+      return `NOT DECODED: ${effect.reason} (${effect.target}). This part may do anything.`
   }
 }
 
 function allowanceWords(effect: AllowanceEffect, from: string): string {
   const { asset, amount, spender, isAdded = false, submitBefore } = effect
   const what = assetWords(asset)
-  const whose = effect.owner === from ? '' : ` of ${effect.owner}`
-  const permit = submitBefore === undefined ? '' : `; by whoever submits this until ${timeOf(submitBefore)}`
+  const owner = effect.owner === from ? '' : ` of ${effect.owner}`
+  const permit =
+    submitBefore === undefined ? '' : `; any account can submit this until ${timeOf(submitBefore)}`
   if (amount === 0n && isAdded)
-    return `Add nothing to what ${spender} may take of ${what}${whose}; that stays as it is.`
+    return `Add 0 to what ${spender} may take of ${what}${owner}. The allowance stays unchanged.`
   const isNft = mayAllowNft(effect)
   if (amount === 0n) {
-    const first = isNft ? ', or allow it to take the NFT number 0' : ''
-    return `Take back what ${spender} may take of ${what}${whose}${first}${permit}.`
+    const first = isNft ? ', or allow it to take NFT number 0' : ''
+    return `Revoke what ${spender} may take of ${what}${owner}${first}${permit}.`
   }
-  // ERC-721 takes the right to an NFT back by giving it to no account.
+  // ERC-721 revokes the right to an NFT by approving the zero address.
   if (isNft && /^0x0{40}$/.test(spender))
-    return `Take back the right to take the NFT number ${amount} of ${what}${whose}, if it has NFTs.`
+    return `Revoke the right to take NFT number ${amount} of ${what}${owner}, if it is an NFT contract.`
   const all = `ALL ${asset.symbol ?? `of ${what}`}, now and later${isNft ? `, or its NFT number ${amount}` : ''}`
   const taken = effect.isUnlimited ? all : `up to ${amountWords(asset, amount)}`
-  const more = isAdded ? ', beside what it may take already' : ''
-  return `Allow ${spender} to take ${taken}${whose}${more}, ${endOf(effect)}${permit}.`
+  const more = isAdded ? ', in addition to what it may already take' : ''
+  return `Allow ${spender} to take ${taken}${owner}${more}, ${endOf(effect)}${permit}.`
 }
 
-/** When a signed authorisation can be used, as a part of a sentence; empty for a transaction. */
-export function timeWords({ validBefore, validAfter = 0n }: TransferEffect): string {
+/** When a signed authorization can be used, as a part of a sentence. Empty for a transaction. */
+export function timeWords({ validBefore, validAfter = 0n, submitter }: TransferEffect): string {
   if (validBefore === undefined) return ''
   const from = validAfter === 0n ? '' : `, not before ${timeOf(validAfter)}`
-  return `, by anyone until ${timeOf(validBefore)}${from}`
+  return `, submitted by ${submitter ?? 'any account'} until ${timeOf(validBefore)}${from}`
 }
 
 function endOf({ expiresAt }: AllowanceEffect): string {
-  if (expiresAt === undefined) return 'without an end'
-  return expiresAt === 0n ? 'only in the block in which it begins' : `until ${timeOf(expiresAt)}`
+  if (expiresAt === undefined) return 'without an expiry'
+  return expiresAt === 0n ? 'only within the block that includes it' : `until ${timeOf(expiresAt)}`
 }
 
-/** Seconds since 1970 as ISO 8601, or words where they are beyond what a date can say. */
+/** Seconds since 1970 as ISO 8601, or words where they exceed the range of dates. */
 function timeOf(seconds: bigint): string {
   return seconds > 253_402_300_799n ? 'the end of time' : new Date(Number(seconds) * 1_000).toISOString()
 }
 
-/** The size of a text that stands in a part of its own, as a part of a sentence. */
+/** The size of a text, as a part of a sentence. The text itself is shown as a separate part. */
 export function countOf(text: string): string {
   const lines = text.split('\n').length
   const characters = `${text.length.toLocaleString('en')} ${text.length === 1 ? 'character' : 'characters'}`
@@ -101,24 +129,24 @@ export function countOf(text: string): string {
 }
 
 /**
- * The host of an address, as a part of a sentence; undefined where it could be read as anything but a host name. A host name is
- * all that a sentence to the owner takes over of a seller's or an agent's text.
+ * The host of a URL, for a sentence. Undefined if it could be mistaken for something other than a host name. A host name is the
+ * only text of a seller or an agent that a sentence to the owner contains.
  */
 export function hostOf(url: string): string | undefined {
   const host = URL.parse(url)?.host ?? ''
   return isPlainHost(host) ? host : undefined
 }
 
-/** Whether a text is a host name, with its port or without, in letters of ASCII. */
+/** Whether a text is a host name in ASCII letters, with or without a port. */
 export const isPlainHost = (text: string): boolean =>
   text.length <= 253 &&
   (/^(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?::\d{1,5})?$/i.test(text) ||
     /^\[[0-9a-f:.]+\](?::\d{1,5})?$/i.test(text))
 
 /**
- * An agent's text in an error message to that agent, or in the log's field for the agent's claim: in quotes that it can't close,
- * with everything that has no plain look, or that runs from right to left, written as its number, and cut when it is long.
- * Never in a sentence to the owner.
+ * An agent's text, for an error message to that agent or for the log's field with the agent's claim. It is never used in a
+ * sentence to the owner. It is in quotes that the text itself cannot close. Invisible and right-to-left characters are written
+ * as their code points, and a long text is cut.
  */
 export function showText(text: string, max: number = MAX_SHOWN): string {
   const cut = text.length > max ? `${text.slice(0, max)}…` : text
@@ -129,8 +157,33 @@ export function showText(text: string, max: number = MAX_SHOWN): string {
   return `“${visible}”`
 }
 
-/** What has the look of a quotation mark. */
+/** Characters that look like a quotation mark. */
 const quotes = /["“”„‟«»〝〞〟＂″‶]/g
 
-/** An error message as the owner may read it in the log: without the text that it repeats to the agent. */
+/** An error message for the log, without the quoted text of the agent. */
 export const withoutQuoted = (message: string): string => message.replace(/[“"].*[”"]/su, 'what it sent')
+
+/**
+ * Adds to each transfer the wallet that receives it, if one of the given wallets is proved to own the token account. On Solana
+ * a transfer names only a token account, which neither a limit nor the owner would recognize. It changes sentences and
+ * `toOwner`, never bytes.
+ *
+ * @param wallets addresses that the owner would recognize, from the claim, the rules and the limits
+ */
+export function nameRecipients(
+  decoded: Decoded,
+  wallets: Iterable<string>,
+  assets: AssetTable = pinnedAssets,
+): Decoded {
+  const known = new Set(wallets)
+  let isChanged = false
+  const effects = decoded.effects.map((effect) => {
+    if (effect.kind !== 'transfer' || effect.toOwner !== undefined) return effect
+    const owner = [...known].find((wallet) => wallet !== effect.to && goesTo(effect, wallet, assets))
+    // On EVM the address is the wallet itself.
+    if (owner === undefined || effect.to.startsWith('0x')) return effect
+    isChanged = true
+    return { ...effect, toOwner: owner }
+  })
+  return isChanged ? finish(assets, { ...decoded, effects }) : decoded
+}

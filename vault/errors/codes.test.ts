@@ -1,5 +1,5 @@
 import t from 'tap'
-import { codeTable } from '../../core/errors/codeTable.ts'
+import { codeTable } from '../../core/config/docs.ts'
 import { vaultCodes } from './codes.ts'
 
 t.test(

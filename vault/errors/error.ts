@@ -1,21 +1,50 @@
 import { type VaultCode, vaultCodes } from './codes.ts'
 
+/** The body of every error response of the vault. */
+interface VaultErrorBody {
+  readonly error: {
+    readonly code: string
+    readonly message: string
+    /** The remedy, in words. */
+    readonly action?: string
+    /** True when the same request may succeed later without changes. */
+    readonly retryable: boolean
+    readonly details?: unknown
+  }
+}
+
+/** The response body for any thrown value. For an unexpected error it contains no detail of the error. */
+export function errorBody(error: unknown): VaultErrorBody {
+  const shown = isVaultError(error) ? error : new VaultError('INTERNAL_ERROR')
+  const { code, message, action, retryable, details } = shown
+  return {
+    error: {
+      code,
+      message,
+      action,
+      retryable,
+      ...(details === undefined ? {} : { details }),
+    },
+  }
+}
+
 const brand: unique symbol = Symbol.for('tollgate.vault.error') as never
 
 export interface VaultErrorOptions extends ErrorOptions {
-  /** What a program can act on: fields, limits, ids. Never a secret, a key or a signature. */
+  /** Machine-readable details: fields, limits, ids. Never a secret, a key or a signature. */
   readonly details?: unknown
-  /** What to do about it, where that can be said more exactly than for the code in general. */
+  /** The remedy, if it is more exact than the remedy of the code. */
   readonly action?: string
-  /** Seconds after which the caller may try again; becomes `Retry-After`. */
+  /** Seconds after which the caller may retry, sent as `Retry-After`. */
   readonly retryAfterSeconds?: number
 }
 
 /**
- * An error that may be shown to an agent. Its message says what was expected, what came and what to do; it never carries
- * a password, a key or a stored value. Anything else that is thrown becomes a plain 500 with an id.
+ * An error that may be shown to an agent. Its message states what was expected, what came and what to do. It never contains a
+ * password, a key or a stored value. Any other thrown value becomes a plain 500 with an id.
  *
- * Recognise it with {@link isVaultError}: two copies of this module can be loaded, so `instanceof` may lie.
+ * Recognize it with {@link isVaultError}, because two copies of this module can be loaded and `instanceof` is then
+ * unreliable.
  */
 export class VaultError extends Error {
   readonly code: VaultCode
@@ -40,7 +69,7 @@ export class VaultError extends Error {
   }
 }
 
-/** True for a {@link VaultError} of this or another copy of the package. */
+/** True for a {@link VaultError} of any copy of the package. */
 export function isVaultError(error: unknown): error is VaultError {
   return typeof error === 'object' && error !== null && (error as Record<symbol, unknown>)[brand] === true
 }

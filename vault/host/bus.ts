@@ -1,16 +1,16 @@
 import type { ApprovalView } from '../approvals/approval.ts'
 
-/** What happens in the vault, for those who watch it. */
+/** Events of the vault for its watchers. */
 export type VaultEvent =
   | { readonly type: 'approval'; readonly agentId: string; readonly approval: ApprovalView }
   | { readonly type: 'locked'; readonly reason: string }
   | { readonly type: 'unlocked' }
-  /** Something about an agent that its owner should know; for the owner only. */
+  /** A notice about an agent for its owner. Only the owner gets it. */
   | { readonly type: 'notice'; readonly agentId: string; readonly text: string }
 
 export interface Bus {
   publish(event: VaultEvent): void
-  /** Returns how to stop listening. */
+  /** @returns a function that stops watching */
   watch(listener: (event: VaultEvent) => void): () => void
 }
 

@@ -1,22 +1,22 @@
+import type { ChainFacts } from '../effects/assets.ts'
 import type { ChainPlugin } from '../effects/chainPlugin.ts'
-import type { ChainFacts } from '../effects/chains.ts'
-import type { Decoded } from '../effects/decoded.ts'
+import type { Decoded } from '../effects/effect.ts'
 import { VaultError } from '../errors/error.ts'
 import type { KeyInfo } from '../ports/keyring.ts'
 import type { Vault } from '../ports/vault.ts'
-import type { VaultParts } from './parts.ts'
+import type { VaultDeps } from './deps.ts'
 
 export interface ChainAccount {
   readonly facts: ChainFacts
   readonly plugin: ChainPlugin
   readonly key: KeyInfo
-  /** True on a test chain whose key also holds real money; see `sharedKeyRisk`. */
+  /** True on a test chain whose key is also used with real money. See `sharedKeyRisk`. */
   readonly isShared: boolean
 }
 
-/** The chain that a request names, its plugin and our account there. @throws `VALIDATION_ERROR` */
+/** The chain that a request names, with its plugin and the vault's account. @throws `VALIDATION_ERROR` */
 export function accountOn(
-  { enabled, chains, vault, assets }: Pick<VaultParts, 'enabled' | 'chains' | 'vault' | 'assets'>,
+  { enabled, chains, vault, assets }: Pick<VaultDeps, 'enabled' | 'chains' | 'vault' | 'assets'>,
   name: unknown,
 ): ChainAccount {
   const facts = assets.chains.named(name)
@@ -35,14 +35,13 @@ function notOffered(enabled: readonly string[], facts: ChainFacts | undefined): 
   return new VaultError('VALIDATION_ERROR', `chain: ${message}`, { details: [{ path: 'chain', message }] })
 }
 
-/** The key of our account on a chain. */
+/** The key of the vault's account on a chain. */
 export function keyOn({ keys }: Vault, { family, isTest }: ChainFacts): KeyInfo {
   return keys.default(family === 'solana' ? 'solana' : 'evm', isTest)
 }
 
-/** What a signature of a test chain means where its key also holds real money. */
 interface SharedKeyRisk {
-  /** Why no rule may approve it. */
+  /** Why no rule may approve the request. */
   readonly reasons: readonly string[]
   readonly warnings: readonly string[]
 }
@@ -50,9 +49,9 @@ interface SharedKeyRisk {
 const none: SharedKeyRisk = { reasons: [], warnings: [] }
 
 /**
- * Whether a request of a test chain could be used where money is real. A rule for a test chain is written for play money,
- * so it must not approve one. EVM transactions, and typed data with a chain in its domain, are bound to their chain by
- * their own bytes (EIP-155, EIP-712); anything on Solana and any message is not.
+ * Whether a test chain's request could also be used on a chain with real money. A rule for a test chain must not approve such a
+ * request. EVM transactions, and typed data with a chain in its domain, are valid on one chain only (EIP-155, EIP-712). Solana
+ * transactions and messages are valid on several.
  */
 export function sharedKeyRisk({ facts, isShared }: ChainAccount, decoded: Decoded): SharedKeyRisk {
   if (!isShared) return none

@@ -1,62 +1,58 @@
 import { createHash } from 'node:crypto'
-import type { VaultPorts } from '../../core/plugin/vault.ts'
+import type { VaultOperation, VaultPorts, VaultResponse } from '../../core/plugin/vault.ts'
 import type { Log } from '../../core/ports/log.ts'
-import { isSuspended } from '../agents/agent.ts'
-import { createAgents } from '../agents/agents.ts'
+import { createAgents, isSuspended } from '../agents/agents.ts'
 import { createOwnerSessions } from '../agents/ownerSessions.ts'
 import { type ApprovalRecord, type Question, viewApproval } from '../approvals/approval.ts'
-import { createApprovalBook } from '../approvals/approvalBook.ts'
-import type { AssetTable } from '../effects/assets.ts'
+import { ApprovalBook } from '../approvals/approvalBook.ts'
+import type { AssetTable, VaultChain } from '../effects/assets.ts'
 import type { ChainPlugin } from '../effects/chainPlugin.ts'
-import type { VaultChain } from '../effects/chains.ts'
 import type { PaymentRpc } from '../effects/payment.ts'
 import { VaultError } from '../errors/error.ts'
 import type { VaultClock } from '../ports/clock.ts'
 import type { VaultEgress } from '../ports/egress.ts'
 import type { Pairings } from '../ports/pairings.ts'
 import type { Vault } from '../ports/vault.ts'
+import { keyRequest } from '../requests/agentRequests.ts'
 import { askedFields } from '../requests/request.ts'
 import type { PluginLimits } from '../sandbox/sandboxedPlugin.ts'
-import { createAgentsApi } from './api/agentsApi.ts'
-import { createApprovalsApi } from './api/approvalsApi.ts'
+import { freezeJson } from '../sandbox/wire.ts'
+import { createAgentsApi, createPairingsApi } from './api/agentsApi.ts'
+import { createApprovalQueue, createApprovalsApi } from './api/approvalsApi.ts'
 import { createCustodyApi } from './api/custodyApi.ts'
-import { createDesk } from './api/desk.ts'
-import { createGate } from './api/gate.ts'
 import { createInsightApi } from './api/insightApi.ts'
-import { createLockApi } from './api/lockApi.ts'
-import { createPageApi } from './api/pageApi.ts'
-import { createPairingsApi } from './api/pairingsApi.ts'
+import { createLockApi, createPageApi } from './api/lockApi.ts'
 import { createPoliciesApi } from './api/policiesApi.ts'
-import { createBus } from './bus.ts'
-import { assertKnown, callerId } from './caller.ts'
-import { capabilitiesOf, vaultName } from './capabilities.ts'
-import { actionOf, eventOfApproval } from './eventOf.ts'
-import { freezeJson } from './freeze.ts'
-import { createIdempotency, keyOf } from './idempotency.ts'
-import { createStoredRules } from './ownerRules.ts'
-import { ownerWarnings } from './ownerWarnings.ts'
+import { actionOf, createAuditing, eventOfApproval } from './auditing.ts'
+import { createBus, type VaultEvent } from './bus.ts'
+import {
+  assertKnown,
+  callerId,
+  createAssertAdmitted,
+  createGate,
+  type OwnerContext,
+  type RequestContext,
+} from './caller.ts'
+import { Idempotency } from './idempotency.ts'
+import { StoredRules } from './ownerRules.ts'
+import { type OwnerWarning, ownerWarnings } from './ownerWarnings.ts'
 import { createApproving, isHeld } from './phases/approve.ts'
-import { createAuditing } from './phases/audit.ts'
 import {
   assertStillAllowed,
   createGranting,
+  createIdentify,
   createPlanning,
   createRuling,
   grants,
 } from './phases/authorize.ts'
-import { createIdentify } from './phases/identify.ts'
-import { createPerforming } from './phases/perform.ts'
-import { createPluginStore } from './pluginStore.ts'
-import { buildPrograms, type VaultPluginEntry } from './programs.ts'
-import { createAssertAdmitted } from './rate.ts'
-import { settleReservations } from './settleReservations.ts'
-import type { VaultApi } from './vaultApi.ts'
+import { Performing } from './phases/perform.ts'
+import { buildPipelines, createPluginStore, type VaultPluginEntry } from './pipelines.ts'
 import { VaultCall } from './vaultCall.ts'
 
 export const DEFAULT_WAIT_MS = 25_000
 export const LONGEST_WAIT_MS = 120_000
 
-export interface VaultApiParts {
+export interface VaultApiDeps {
   readonly vault: Vault
   readonly chains: readonly ChainPlugin[]
   readonly enabled: readonly VaultChain[]
@@ -65,31 +61,38 @@ export interface VaultApiParts {
   readonly rpc: PaymentRpc
   readonly clock: VaultClock
   readonly log: Log
-  /** Where agents reach it; known once it listens. */
+  /** Returns the address at which agents reach the vault. The vault must be listening. */
   readonly localUrl: () => string
   readonly plugins?: readonly VaultPluginEntry[]
-  /** How long plugins may take. Default: 5 s a request. */
+  /** Time limits of plugins. Default: 5 s per request. */
   readonly pluginLimits?: PluginLimits
-  /** The way out of plugins. Default: public addresses only. */
+  /** Network access of plugins. Default: public addresses only. */
   readonly pluginEgress?: VaultPorts['egress']
   /** Absent where no relay is configured. */
   readonly pairings?: Pairings
 }
 
 /**
- * Puts the vault's host together: one pipeline for every request, whichever way it comes.
- *
- * @throws {Error} when a plugin refuses its set-up
+ * All operations of the vault, one method each. HTTP, MCP, the relay and the approvals page all call these methods, so no
+ * transport has operations of its own. Methods throw {@link VaultError}s. Any other error is unexpected, and the transport
+ * returns a plain 500 for it.
  */
-export async function createVaultApi(parts: VaultApiParts): Promise<VaultApi> {
+export type VaultApi = Awaited<ReturnType<typeof createVaultApi>>
+
+/**
+ * Builds the vault's API, in which one pipeline handles every request of every transport.
+ *
+ * @throws {Error} when a plugin fails its setup
+ */
+export async function createVaultApi(parts: VaultApiDeps) {
   const { vault, assets, clock, log } = parts
   const { records, budget, audit } = vault
   const registry = createAgents(records, clock)
   const sessions = createOwnerSessions(clock)
-  const rules = createStoredRules({ records, budget, assets, clock })
+  const rules = new StoredRules({ records, budget, assets, clock })
   const bus = createBus()
-  const idempotency = createIdempotency()
-  const book = createApprovalBook({ records, clock, events: { changed, wornOut } })
+  const idempotency = new Idempotency()
+  const book = new ApprovalBook({ records, clock, events: { changed, wornOut } })
   let isLoaded = false
 
   book.watch((record) =>
@@ -100,16 +103,20 @@ export async function createVaultApi(parts: VaultApiParts): Promise<VaultApi> {
     isLoaded = false
     book.unload()
     if (reason === 'signer')
-      log.error({}, 'the signing process ended by itself; the vault is locked until its owner unlocks it')
+      log.error(
+        {},
+        'the signing process exited unexpectedly, so the vault is locked until the owner unlocks it',
+      )
     bus.publish({ type: 'locked', reason })
   })
-  const desk = createDesk(vault, book, bus, log)
-  /** Why a channel can't ask, by its plugin's place. */
+  const approvalQueue = createApprovalQueue(vault, book, bus, log)
+  /** Why a channel cannot deliver approvals, by plugin id. */
   const troubles = new Map<string, string>()
   const assertAdmitted = createAssertAdmitted(clock)
   const gate = createGate(vault, audit, assertAdmitted)
   const inner = { ...parts, rules }
-  const programs = await buildPrograms(
+  const performing = new Performing(vault, book)
+  const programs = await buildPipelines(
     [
       createIdentify(vault, assertAdmitted),
       createGranting(inner),
@@ -117,7 +124,7 @@ export async function createVaultApi(parts: VaultApiParts): Promise<VaultApi> {
       grants,
       createRuling(inner, (x) => isHeld(book, x)),
       createApproving(vault, book, (x) => assertStillAllowed(registry.get(x.caller.id), x, rules)),
-      createPerforming(vault, book),
+      performing,
       createAuditing(audit),
     ],
     parts.plugins ?? [],
@@ -125,7 +132,7 @@ export async function createVaultApi(parts: VaultApiParts): Promise<VaultApi> {
       clock,
       log,
       approvals: {
-        ...desk,
+        ...approvalQueue,
         trouble(problem) {
           if (problem === null) troubles.delete(place)
           else troubles.set(place, problem)
@@ -139,27 +146,31 @@ export async function createVaultApi(parts: VaultApiParts): Promise<VaultApi> {
   if (!vault.state.locked) await load()
   programs.start()
 
-  /** Money and log follow each change of an approval; only then does anybody hear of it. */
+  /** Updates budget and log after a change of an approval, before the watchers are notified. */
   async function changed(record: ApprovalRecord): Promise<void> {
     if (record.reservationId !== null) {
       if (record.state === 'consumed') budget.commit(record.reservationId)
       else if (record.state !== 'pending' && record.state !== 'approved')
         await budget.release(record.reservationId).catch((err: unknown) => {
-          log.warn({ err, approval: record.id }, 'money that was held back could not be given back')
+          log.warn({ err, approval: record.id }, 'reserved money could not be released')
         })
     }
     const event = eventOfApproval(record)
     if (event !== null) await audit.append(event)
   }
 
-  /** The owner hears it where approvals are answered, and finds it in the log. */
+  /** Shows a notice where the owner decides approvals, and logs it. */
   async function wornOut({ agentId, agentName, operation }: Question, words: string): Promise<void> {
-    bus.publish({ type: 'notice', agentId, text: `${agentName} asks too much and has to wait. ${words}` })
+    bus.publish({
+      type: 'notice',
+      agentId,
+      text: `${agentName} sends too many requests and has to wait. ${words}`,
+    })
     const event = { agent: agentName, action: actionOf(operation), status: 'DENIED' } as const
     await audit.append({ ...event, code: 'RATE_LIMIT_EXCEEDED', note: words })
   }
 
-  /** After each unlock: reads who is known and what is open, and decides what a crash left undecided. */
+  /** Loads agents and open approvals after each unlock, and commits or releases the money that a crash left reserved. */
   async function load(): Promise<void> {
     if (isLoaded) return
     isLoaded = true
@@ -168,7 +179,7 @@ export async function createVaultApi(parts: VaultApiParts): Promise<VaultApi> {
       rules.load()
       const open = budget.unresolved()
       await book.load()
-      await settleReservations(open, { budget, book, log })
+      await performing.settle(open, log)
     } catch (error) {
       isLoaded = false
       throw error
@@ -176,20 +187,22 @@ export async function createVaultApi(parts: VaultApiParts): Promise<VaultApi> {
   }
 
   return {
+    /** Finds the agent or owner session of a token, for transports. */
     registry,
     sessions,
-    desk,
-    agentOf: (id) => registry.get(id),
-    capabilities: (via) =>
-      capabilitiesOf({
-        name: vaultName,
-        mode: 'local',
-        localUrl: parts.localUrl(),
-        chains: parts.enabled,
-        via,
-      }),
+    /** Open approvals and the owner's decisions on them, for approval channels in this process. */
+    approvalQueue,
+    /** Returns an agent as a caller, for the relay and MCP, which authenticate agents themselves. */
+    agentOf: (id: string) => registry.get(id),
+    /** The enabled chains in display order, and the address where agents reach this vault. */
+    about: () => ({ chains: parts.enabled, localUrl: parts.localUrl() }),
 
-    async request(operation, input, context) {
+    /** Runs an operation of the pipeline by name: `get_address {chain}`, `vault_read {scope}`, `vault_sign_tx {…}` … */
+    async request(
+      operation: VaultOperation,
+      input: unknown,
+      context: RequestContext,
+    ): Promise<VaultResponse> {
       const { caller, requestId, waitMs = DEFAULT_WAIT_MS, signal, onAsked } = context
       if (typeof input !== 'object' || input === null || Array.isArray(input))
         throw new VaultError('VALIDATION_ERROR', 'Expected a JSON object as body.')
@@ -221,7 +234,8 @@ export async function createVaultApi(parts: VaultApiParts): Promise<VaultApi> {
     },
 
     ...createLockApi({ vault, bus, load, assertAdmitted }),
-    warnings: ({ caller }) =>
+    /** Warnings about the unlocked vault with their remedies. Only the owner gets them. */
+    warnings: ({ caller }: OwnerContext): readonly OwnerWarning[] =>
       caller.kind === 'owner' ? ownerWarnings({ ...inner, registry, troubles }) : [],
     ...createInsightApi(inner, gate, registry),
     approvals: createApprovalsApi(gate, book),
@@ -229,16 +243,23 @@ export async function createVaultApi(parts: VaultApiParts): Promise<VaultApi> {
     policies: createPoliciesApi(gate, registry, rules, assets, budget),
     pairings: createPairingsApi(gate, registry, parts.pairings),
 
+    /** Access to the approvals page in a browser. */
     page: createPageApi(gate, sessions, clock, parts.localUrl),
 
+    /** Operations on keys, password and backups, only on the owner's socket. */
     custody: createCustodyApi(vault),
 
-    createOwnerSession({ caller }) {
+    /** Creates a browser session of the approvals page, for a caller on the owner's socket. */
+    createOwnerSession({ caller }: OwnerContext) {
       if (caller.kind !== 'owner' || caller.via !== 'socket') throw new VaultError('OWNER_REQUIRED')
       const { token, expiresAtMs } = sessions.create()
       return { token, expires_at: new Date(expiresAtMs).toISOString() }
     },
-    watch({ caller }, listener) {
+    /**
+     * Subscribes the caller to events. The owner gets all events, an agent those of its own approvals. @returns a function
+     * that unsubscribes
+     */
+    watch({ caller }: OwnerContext, listener: (event: VaultEvent) => void): () => void {
       assertKnown(caller)
       if (caller.kind === 'owner') return bus.watch(listener)
       if (isSuspended(caller.agent)) throw new VaultError('AGENT_SUSPENDED')
@@ -259,4 +280,15 @@ export async function createVaultApi(parts: VaultApiParts): Promise<VaultApi> {
       await vault.close()
     },
   }
+}
+
+/** The idempotency key of a request, from its body or its header. @throws `VALIDATION_ERROR` */
+function keyOf(named: unknown, header: string | undefined): string | undefined {
+  const { idempotency_key: key = header } =
+    named === undefined ? {} : keyRequest.check({ idempotency_key: named })
+  if (header === undefined || key === header) return key
+  throw new VaultError(
+    'VALIDATION_ERROR',
+    'idempotency_key: Expected the same value as the Idempotency-Key header, or only one of the two.',
+  )
 }

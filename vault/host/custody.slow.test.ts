@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { privateKeyToAccount } from 'viem/accounts'
+import { mnemonic, password, quickHasher, startVault } from '../../test/helpers/vault/startVault.ts'
+import { signBody } from '../../test/helpers/vault/transfers.ts'
 import { restoreVault } from '../storage/restoreVault.ts'
-import { mnemonic, password, quickHasher, startVault } from '../testing/startVault.ts'
-import { signBody } from '../testing/transfers.ts'
 
 const base = '/v1/vault/owner'
 const hotKey = `0x${'11'.repeat(32)}`
@@ -49,7 +49,7 @@ t.test(
       "m/44'/501'/3'/0'",
     )
     const log = JSON.stringify((await vault.asOwner('GET', '/v1/vault/activity')).body)
-    t.match(log, 'the private key import:hot handed out')
+    t.match(log, 'the private key import:hot exported')
     t.notMatch(log, '1111111111', 'no key is in the log')
   },
 )
@@ -100,12 +100,12 @@ t.test('whatever has to do with keys is for the socket alone, and asks for the p
   }
   for (const [path, body] of Object.entries(asked)) {
     const page = { authorization: `Bearer ${session}` }
-    for (const answer of [
+    for (const response of [
       await agent.call('POST', `${base}/${path}`, body),
       await vault.call('POST', `${base}/${path}`, body, page),
       await vault.call('POST', `${base}/${path}`, body),
     ])
-      t.ok([401, 403].includes(answer.status), `${path}: ${answer.status}`)
+      t.ok([401, 403].includes(response.status), `${path}: ${response.status}`)
   }
   t.equal(
     (await vault.call('GET', `${base}/keys`, undefined, { authorization: `Bearer ${session}` })).status,
@@ -115,7 +115,7 @@ t.test('whatever has to do with keys is for the socket alone, and asks for the p
   for (const [path, body] of Object.entries(asked)) {
     if (!('password' in body)) continue
     const wrong = await vault.asOwner('POST', `${base}/${path}`, { ...body, password: 'wrong password' })
-    // After the first wrong one the next is not even looked at.
+    // After the first wrong password the next one is not even checked.
     t.ok(['BAD_PASSWORD', 'TOO_MANY_ATTEMPTS'].includes(wrong.body.error.code), path)
     const { password: _, ...without } = body
     t.equal((await vault.asOwner('POST', `${base}/${path}`, without)).status, 400, path)

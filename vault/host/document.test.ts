@@ -1,6 +1,6 @@
 import t from 'tap'
-import { startVault } from '../testing/startVault.ts'
-import { payee, signBody, smallPayments } from '../testing/transfers.ts'
+import { startVault } from '../../test/helpers/vault/startVault.ts'
+import { payee, signBody, smallPayments } from '../../test/helpers/vault/transfers.ts'
 
 const keysOf = (value: object) => Object.keys(value).sort()
 
@@ -90,7 +90,7 @@ t.test("what agents of the document's own vault send counts, on every way alike"
   t.match(await sign(first, { 'idempotency-key': 'one' }), { status: 200 }, 'said twice')
   t.match(await sign(first, { 'idempotency-key': 'two' }), {
     status: 400,
-    body: { error: { message: /^idempotency_key: Expected the same as Idempotency-Key/ } },
+    body: { error: { message: /^idempotency_key: Expected the same value as the Idempotency-Key/ } },
   })
   t.match(await sign({ ...first, idempotency_key: 7 }), {
     status: 400,
@@ -102,8 +102,8 @@ t.test("what agents of the document's own vault send counts, on every way alike"
     error: { code: 'TX_MISMATCH' },
   })
 
-  const asked = await sign({ ...signBody('2', 3), ...extra }, { prefer: 'wait=0' })
-  t.match(vault.api.approvals.get(asked.body.approval_id, vault.owner), { purpose: 'A book' })
+  const pendingApproval = await sign({ ...signBody('2', 3), ...extra }, { prefer: 'wait=0' })
+  t.match(vault.api.approvals.get(pendingApproval.body.approval_id, vault.owner), { purpose: 'A book' })
   const both = { ...signBody('2', 4), description: 'A book.', purpose: 'For Ada.' }
   const { body } = await sign(both, { prefer: 'wait=0' })
   t.match(vault.api.approvals.get(body.approval_id, vault.owner), { purpose: 'For Ada. A book.' })

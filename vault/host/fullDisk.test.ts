@@ -1,48 +1,57 @@
+import { readdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import t from 'tap'
 import { silentLog } from '../../core/ports/log.ts'
-import { holdDisk } from '../testing/disk.ts'
-import { signBody, smallPayments } from '../testing/transfers.ts'
-
-// After the disk is held: what a module takes from node:fs, it takes once.
-const { startVault } = await import('../testing/startVault.ts')
+import { mountSmallDisk } from '../../test/helpers/servers/mountSmallDisk.ts'
+import { startVault } from '../../test/helpers/vault/startVault.ts'
+import { signBody, smallPayments } from '../../test/helpers/vault/transfers.ts'
 
 t.test(
   'on a full disk nothing is handed out or half written, and with room it works again at once',
   async (t) => {
-    const vault = await startVault(t)
+    const folder = mountSmallDisk(t, '16m')
+    if (folder === undefined) return
+    const vault = await startVault(t, { home: join(folder, 'home') })
     const agent = await vault.agent('payer', ['wallet.base', 'identity.name'])
     await vault.api.policies.set('payer', smallPayments, vault.owner)
     await vault.vault.records.put('value', 'identity.name', 'Ada')
     const spent = () => BigInt(vault.api.budget(vault.owner, 'payer').budget[0]?.spent ?? 0)
     const signed = async () => (await vault.asOwner('GET', '/v1/vault/activity?action=SIGN')).body.events
-    const disk = holdDisk(t)
+    /** Leaves this many pages of the disk free. */
+    const leave = (pages: number) => {
+      const filler = join(folder, 'filler')
+      rmSync(filler, { force: true })
+      const { bavail, bsize } = statfsSync(folder)
+      writeFileSync(filler, Buffer.alloc(Math.max(0, bavail - pages) * bsize))
+    }
+    const makeRoom = () => rmSync(join(folder, 'filler'))
     const refused: unknown[] = []
-    for (let room = 0; room <= 2_000; room += 250) {
-      disk.room = room
+    for (let pages = 0; pages <= 8; pages++) {
+      leave(pages)
       for (const [path, body] of [
         ['sign', signBody('0.5')],
         ['sign-message', { chain: 'base', agent_name: 'test', message: 'hello' }],
         ['read', { scope: 'identity.name', agent_name: 'test' }],
       ] as const) {
-        const { status, body: answer } = await agent.call('POST', `/v1/vault/${path}`, body, {
+        const { status, body: response } = await agent.call('POST', `/v1/vault/${path}`, body, {
           prefer: 'wait=0',
         })
         if (status === 200 || status === 202) continue
         refused.push(path)
         t.match(
-          [status, answer.error],
+          [status, response.error],
           [503, { code: 'STORAGE_UNAVAILABLE', retryable: true }],
-          `${path}, ${room}`,
+          `${path}, ${pages}`,
         )
-        t.notMatch(JSON.stringify(answer), /signature|Ada/)
+        t.notMatch(JSON.stringify(response), /signature|Ada/)
       }
     }
     t.ok(refused.length > 5, 'the disk was full')
     const warnings = async () => (await vault.asOwner('GET', '/v1/vault/status')).body.warnings
-    disk.room = 0
+    leave(0)
     await agent.call('POST', '/v1/vault/read', { scope: 'identity.name', agent_name: 'test' })
-    t.match(await warnings(), [{ code: 'LOG_UNWRITABLE', message: String, action: /room/ }])
-    disk.room = Number.POSITIVE_INFINITY
+    t.match(await warnings(), [{ code: 'LOG_UNWRITABLE', message: String, action: /Free space/ }])
+    makeRoom()
     const { status, body } = await agent.call('POST', '/v1/vault/sign', signBody('0.5'))
     t.match([status, body], [200, { signed_tx: /^0x/ }], 'without a restart')
     t.equal((await agent.call('POST', '/v1/vault/sign', signBody('0.25', 1))).status, 200)
@@ -53,18 +62,15 @@ t.test(
     )
     t.match((await vault.asOwner('GET', '/v1/vault/activity/verify')).body, { ok: true })
     t.strictSame(await warnings(), [], 'and the owner is told so')
-    disk.failsFlush = true
-    t.equal(
-      (await agent.call('POST', '/v1/vault/sign', signBody('0.25', 2))).status,
-      503,
-      'nor with a broken flush',
-    )
+    leave(0)
     const another = { name: 'another', scopes: ['identity.name'] }
     t.equal((await vault.asOwner('POST', '/v1/vault/agents', another)).status, 503)
-    disk.failsFlush = false
+    makeRoom()
     t.equal((await vault.asOwner('POST', '/v1/vault/agents', another)).status, 201, 'its name is not taken')
     t.equal((await agent.call('POST', '/v1/vault/sign', signBody('0.25', 2))).status, 200)
     t.match((await vault.asOwner('GET', '/v1/vault/activity/verify')).body, { ok: true })
+    await vault.close()
+    t.ok(readdirSync(join(folder, 'home')).includes('vault.1.db'))
   },
 )
 

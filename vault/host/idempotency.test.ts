@@ -1,9 +1,8 @@
 import t from 'tap'
-import type { KeyedRequest } from './idempotency.ts'
-import { createIdempotency } from './idempotency.ts'
+import { Idempotency, type KeyedRequest } from './idempotency.ts'
 
 t.test('whoever uses up keys forgets its own answers, never those of others', async (t) => {
-  const { once } = createIdempotency()
+  const keys = new Idempotency()
   let done = 0
   const request = (owner: string, key: string): KeyedRequest => ({
     owner,
@@ -13,9 +12,9 @@ t.test('whoever uses up keys forgets its own answers, never those of others', as
     admit: () => {},
     work: async () => ({ status: 200, body: { done: ++done } }),
   })
-  t.strictSame(await once(request('agt_1', 'mine')), { status: 200, body: { done: 1 } })
-  t.strictSame(await once(request('agt_2', 'first')), { status: 200, body: { done: 2 } })
-  for (let i = 0; i < 6_000; i++) await once(request('agt_2', `key_${i}`))
-  t.strictSame(await once(request('agt_1', 'mine')), { status: 200, body: { done: 1 } })
-  t.strictSame(await once(request('agt_2', 'first')), { status: 200, body: { done: 6_003 } })
+  t.strictSame(await keys.once(request('agt_1', 'mine')), { status: 200, body: { done: 1 } })
+  t.strictSame(await keys.once(request('agt_2', 'first')), { status: 200, body: { done: 2 } })
+  for (let i = 0; i < 6_000; i++) await keys.once(request('agt_2', `key_${i}`))
+  t.strictSame(await keys.once(request('agt_1', 'mine')), { status: 200, body: { done: 1 } })
+  t.strictSame(await keys.once(request('agt_2', 'first')), { status: 200, body: { done: 6_003 } })
 })

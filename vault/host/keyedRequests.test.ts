@@ -1,5 +1,5 @@
 import t from 'tap'
-import { startVault, type TestAgent } from '../testing/startVault.ts'
+import { startVault, type TestAgent } from '../../test/helpers/vault/startVault.ts'
 
 const scope = 'custom.note'
 

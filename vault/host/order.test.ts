@@ -1,13 +1,13 @@
 import t from 'tap'
+import { createTestClock, type JsonResponse, startVault } from '../../test/helpers/vault/startVault.ts'
+import { signBody, smallPayments } from '../../test/helpers/vault/transfers.ts'
 import type { PaymentRpc } from '../effects/payment.ts'
-import { createTestClock, type JsonAnswer, startVault } from '../testing/startVault.ts'
-import { signBody, smallPayments } from '../testing/transfers.ts'
 import type { VaultEvent } from './bus.ts'
 
-const codeOf = ({ status, body }: JsonAnswer) => [status, body.error?.code]
+const codeOf = ({ status, body }: JsonResponse) => [status, body.error?.code]
 const noWait = { prefer: 'wait=0' }
 
-/** Bodies whose decoding fails, so that an answer shows whether it was begun; and what the decoding answers. */
+/** Bodies whose decoding fails, so that a response shows whether decoding was started; and the result of the decoding. */
 const unreadable = [
   ['sign', { ...signBody('1'), unsigned_tx: 'zz' }, 'INVALID_TX'],
   ['sign-typed-data', { chain: 'base', typed_data: { domain: {} } }, 'VALIDATION_ERROR'],
@@ -22,8 +22,8 @@ const unreadable = [
 ] as const
 
 t.test('who may not, hears so before anything of the request is decoded or a node is asked', async (t) => {
-  let asked = 0
-  const rpc: PaymentRpc = () => void asked++ as never
+  let requestCount = 0
+  const rpc: PaymentRpc = () => void requestCount++ as never
   const vault = await startVault(t, { rpc })
   const may = await vault.agent('may', ['wallet.base', 'credentials.api.x'])
   const mayNot = await vault.agent('may not', ['wallet.solana', 'custom.*', 'address:wallet.base'])
@@ -42,7 +42,7 @@ t.test('who may not, hears so before anything of the request is decoded or a nod
     [403, 'SCOPE_DENIED'],
     'an offer on whatever chain',
   )
-  t.equal(asked, 0)
+  t.equal(requestCount, 0)
 })
 
 t.test('who asks too often, hears that before its grants are looked at', async (t) => {
@@ -69,9 +69,10 @@ t.test('every agent has a rate of its own, also one without a number', async (t)
   const other = await add('other', { requests_per_minute: null })
   const passed = async ({ headers }: typeof fresh, times: number) => {
     const ask = () => vault.call('GET', '/address/base', undefined, headers)
-    const answers = await Promise.all(Array.from({ length: times }, ask))
-    for (const answer of answers) if (answer.status === 429) t.ok(Number(answer.headers['retry-after']) >= 1)
-    return answers.filter(({ status }) => status === 200).length
+    const responses = await Promise.all(Array.from({ length: times }, ask))
+    for (const response of responses)
+      if (response.status === 429) t.ok(Number(response.headers['retry-after']) >= 1)
+    return responses.filter(({ status }) => status === 200).length
   }
   t.equal(await passed(fresh, 130), 120)
   clock.advance(30_000)
@@ -89,11 +90,11 @@ t.test(
   async (t) => {
     const vault = await startVault(t)
     const agent = await vault.agent('nag', ['ask:custom.*'])
-    const heard: VaultEvent[] = []
-    const heardByAgent: VaultEvent[] = []
-    vault.api.watch(vault.owner, (event) => void heard.push(event))
+    const received: VaultEvent[] = []
+    const receivedByAgent: VaultEvent[] = []
+    vault.api.watch(vault.owner, (event) => void received.push(event))
     const caller = { kind: 'agent', agent: vault.api.agentOf(agent.id)!, via: 'direct' } as const
-    vault.api.watch({ caller, requestId: 'a' }, (event) => void heardByAgent.push(event))
+    vault.api.watch({ caller, requestId: 'a' }, (event) => void receivedByAgent.push(event))
     const ask = (i: number) => agent.call('POST', '/v1/vault/read', { scope: `custom.n${i}` }, noWait)
     for (let i = 0; i < 30; i++) {
       const { status, body } = await ask(i)
@@ -101,15 +102,15 @@ t.test(
       await agent.call('POST', `/v1/vault/approvals/${body.approval_id}/cancel`, {})
     }
     for (let i = 30; i < 33; i++) {
-      const answer = await ask(i)
-      t.strictSame(codeOf(answer), [429, 'RATE_LIMIT_EXCEEDED'])
-      t.equal(answer.headers['retry-after'], '3600')
+      const response = await ask(i)
+      t.strictSame(codeOf(response), [429, 'RATE_LIMIT_EXCEEDED'])
+      t.equal(response.headers['retry-after'], '3600')
     }
-    const notices = heard.filter(({ type }) => type === 'notice')
-    t.match(notices, [{ agentId: agent.id, text: /^nag asks too much/ }])
+    const notices = received.filter(({ type }) => type === 'notice')
+    t.match(notices, [{ agentId: agent.id, text: /^nag sends too many requests/ }])
     t.equal(notices.length, 1)
-    t.equal(heardByAgent.filter(({ type }) => type === 'approval').length, 60)
-    t.notOk(heardByAgent.some(({ type }) => type === 'notice'))
+    t.equal(receivedByAgent.filter(({ type }) => type === 'approval').length, 60)
+    t.notOk(receivedByAgent.some(({ type }) => type === 'notice'))
     const { events } = (await vault.asOwner('GET', '/v1/vault/activity?status=DENIED')).body
     t.equal(events.length, 1, 'and the log has it')
   },
@@ -153,9 +154,9 @@ t.test('an agent has one query of the log at a time', async (t) => {
     }
   }
   const look = (cursor: string) => agent.call('GET', `/v1/vault/activity?cursor=${cursor}`)
-  const answers = await Promise.all(['1', '2', '3', 'x', '4', '5'].map(look))
+  const responses = await Promise.all(['1', '2', '3', 'x', '4', '5'].map(look))
   t.strictSame(
-    answers.map(({ status }) => status),
+    responses.map(({ status }) => status),
     [200, 200, 200, 400, 200, 200],
     'one that is refused holds up none behind it',
   )

@@ -1,11 +1,13 @@
 import { Keypair, PublicKey, Transaction, TransactionInstruction } from '@solana/web3.js'
-import t, { type Test } from 'tap'
+import type { Test } from 'tap'
+import t from 'tap'
 import { encodeFunctionData, erc20Abi, serializeTransaction } from 'viem'
-import { associatedTokenAddress } from '../../core/solana/associatedTokenAddress.ts'
-import { tokenProgramBytes } from '../../core/solana/programs.ts'
+import { tokenProgramBytes } from '../../core/solana/addresses.ts'
+import { associatedTokenAddress } from '../../core/solana/tokenAccount.ts'
+import { startVault } from '../../test/helpers/vault/startVault.ts'
 import { ownAssets } from '../config/ownAssets.ts'
-import { inputSchemaOf, toolTable } from '../mcp/toolTable.ts'
-import { startVault } from '../testing/startVault.ts'
+import { inputSchemaOf } from '../mcp/toolSchemas.ts'
+import { tools as toolTable } from '../operations/table.ts'
 
 const mint = Keypair.generate().publicKey
 const token = '0x52908400098527886E0F7030069857D2E4169EE7'
@@ -146,8 +148,8 @@ t.test('tokens and chains of the owner go wherever the pinned ones go', async (t
   const from = await addressOn('solana')
   t.equal((await sign('solana', 'TOLL', 2, sendToll(from, 2_000_000_000n))).status, 200)
   t.equal((await sign('solana', 'TOLL', 20, sendToll(from, 20_000_000_000n))).status, 202)
-  const lie = await sign('solana', 'TOLL', 2, sendToll(from, 3_000_000_000n))
-  t.equal(lie.body.error.code, 'TX_MISMATCH')
+  const tamper = await sign('solana', 'TOLL', 2, sendToll(from, 3_000_000_000n))
+  t.equal(tamper.body.error.code, 'TX_MISMATCH')
   const withFee = (amount: number) => sign('solana', 'TOLL', amount, sendToll(from, 3_000_000_000n, 1_000n))
   t.equal((await withFee(3)).status, 202, 'for the owner')
   t.equal((await withFee(2)).body.error.code, 'TX_MISMATCH')

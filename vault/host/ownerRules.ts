@@ -2,20 +2,22 @@ import { canonicalAddress } from '../../core/domain/address.ts'
 import { parseAmount } from '../../core/domain/money.ts'
 import { isTollgateError } from '../../core/errors/error.ts'
 import type { Clock } from '../../core/ports/clock.ts'
-import type { AssetTable } from '../effects/assets.ts'
-import { feesId } from '../effects/budgetSpends.ts'
+import type { Agent } from '../agents/agents.ts'
+import type { AssetRef, AssetTable } from '../effects/assets.ts'
+import { type Decoded, feesId } from '../effects/effect.ts'
+import type { ClaimProof } from '../effects/proveClaim.ts'
+import type { VaultCode } from '../errors/codes.ts'
 import { VaultError } from '../errors/error.ts'
-import { applicablePolicy } from '../policy/applicablePolicy.ts'
-import { budgetLimits } from '../policy/budgetLimits.ts'
 import { checkPolicy } from '../policy/checkPolicy.ts'
 import { type DenyCode, evaluate, lacksRule } from '../policy/evaluate.ts'
-import type { Policy } from '../policy/policy.ts'
-import { limitsOf as limitsOfAsset } from '../policy/rules.ts'
+import { applicablePolicy, budgetLimits, limitsOf as limitsOfAsset, type Policy } from '../policy/policy.ts'
 import type { BudgetBook, BudgetLimit } from '../ports/budget.ts'
 import type { Records } from '../ports/records.ts'
-import type { JudgedRequest, Judgement, Rules } from './rules.ts'
 
-/** A bound on everything that leaves the vault, or on what one recipient gets, whoever asks. Decimal strings. */
+/**
+ * A limit over all agents, either on all money that leaves the vault, or on what one recipient gets. Amounts are decimal
+ * strings.
+ */
 export interface VaultLimit {
   readonly chain: string
   readonly symbol: string
@@ -24,7 +26,10 @@ export interface VaultLimit {
   readonly recipient?: string
 }
 
-/** A bound on the fees of all agents together on one chain, rent of accounts included. Decimal strings of the native asset. */
+/**
+ * A limit on the network fees of all agents together on one chain, including account rent. Amounts are decimal strings of the
+ * native asset.
+ */
 export interface VaultFeeLimit {
   readonly chain: string
   readonly perTransaction?: string
@@ -36,24 +41,36 @@ interface VaultRules {
   readonly fees?: readonly VaultFeeLimit[]
 }
 
-/** The policies that the owner stores: one an agent, `default` for agents without, and `vault` for all together. */
-export interface StoredRules extends Rules {
-  list(): readonly { readonly id: string; readonly policy: unknown }[]
-  get(id: string): unknown
-  /** @throws `VALIDATION_ERROR` that says what was expected */
-  set(id: string, policy: unknown): Promise<void>
-  delete(id: string): Promise<boolean>
-  /** Rules that do not apply any more, because the configuration lacks what they name: by policy, in words. */
-  lost(): readonly LostRules[]
+/** A decoded request, as input to the owner's rules. */
+export interface JudgedRequest {
+  readonly agent: Agent
+  readonly decoded: Decoded
+  /** The proof of the agent's claim. Null if the request makes no claim, as for a message. */
+  readonly proof: ClaimProof | null
+  /** True if an identical request was already counted, so the day's usage includes this request. */
+  readonly isCounted?: boolean
+}
+
+/** The decision of the owner's rules. */
+export interface Judgement {
+  readonly outcome: 'auto' | 'ask' | 'refuse'
+  /** The reasons, as messages for the owner (`ask`) or the agent (`refuse`). */
+  readonly reasons: readonly string[]
+  /** The error code, set with `refuse`. */
+  readonly code?: VaultCode
+  /** Set with `refuse` if a rule is missing. States how the owner adds that rule. */
+  readonly action?: string
+  /** The limits that apply to this agent. The budget enforces them in the same step in which it counts. */
+  readonly limits: readonly BudgetLimit[]
 }
 
 export interface LostRules {
-  /** Of the policy: an agent, `default` or `vault`. */
+  /** The id of the policy: an agent, `default` or `vault`. */
   readonly id: string
   readonly about: readonly string[]
 }
 
-export interface StoredRulesParts {
+export interface StoredRulesDeps {
   readonly records: Records
   readonly budget: BudgetBook
   readonly assets: AssetTable
@@ -62,142 +79,188 @@ export interface StoredRulesParts {
 
 const idPattern = /^[A-Za-z0-9_-]{1,64}$/
 
-/** What an agent without any rules may do: ask, for everything. */
-const askForAll: Judgement = { outcome: 'ask', reasons: ['No rule says what this agent may do.'], limits: [] }
+/** The decision for an agent without any rules. */
+const askForAll: Judgement = { outcome: 'ask', reasons: ['This agent has no rules.'], limits: [] }
 
-export function createStoredRules({ records, budget, assets, clock }: StoredRulesParts): StoredRules {
-  let policies = new Map<string, unknown>()
-  /** What of them can be judged by. */
-  let applicable = new Map<string, Policy>()
-  let lost: LostRules[] = []
-  let vaultLimits: readonly BudgetLimit[] = []
-  /** Reading amounts out of a policy takes longer than judging by it. */
-  let limits = new Map<string, readonly BudgetLimit[]>()
+/**
+ * The policies that the owner stores: one per agent, `default` for agents without their own, and `vault` for all agents
+ * together. They are loaded from the records after each unlock. Judging a request is synchronous and changes nothing.
+ */
+export class StoredRules {
+  readonly #records: Records
+  readonly #budget: BudgetBook
+  readonly #assets: AssetTable
+  readonly #clock: Clock
+  #policies = new Map<string, unknown>()
+  /** The parts of the policies that apply in this configuration. */
+  #applicable = new Map<string, Policy>()
+  #lost: LostRules[] = []
+  #vaultLimits: readonly BudgetLimit[] = []
+  /** Parsed limits. Parsing the amounts of a policy takes longer than judging a request. */
+  #limits = new Map<string, readonly BudgetLimit[]>()
 
-  const policyOf = (agentId: string): Policy | undefined =>
-    applicable.get(agentId) ?? applicable.get('default')
-
-  function refresh(): void {
-    limits = new Map()
-    applicable = new Map()
-    lost = []
-    const lose = (id: string, about: readonly string[]) => {
-      if (about.length > 0) lost.push({ id, about })
-    }
-    for (const [id, stored] of policies) {
-      if (id === 'vault') continue
-      const read = applicablePolicy(stored as Policy, assets)
-      applicable.set(id, read.policy)
-      lose(id, read.lost)
-    }
-    const { limits: amounts, fees = [] } = (policies.get('vault') as VaultRules | undefined) ?? { limits: [] }
-    const gone: string[] = []
-    /** A bound that can not be read any more leaves no room; where there is nothing that it could be for, it is left out. */
-    const orGone = <T extends object>(
-      what: string,
-      limit: T,
-      read: (limit: T, assets: AssetTable) => BudgetLimit,
-    ): BudgetLimit[] => {
-      for (const one of [limit, { ...limit, perTransaction: '0', perDay: '0' }]) {
-        try {
-          return [read(one, assets)]
-        } catch (error) {
-          if (!(error instanceof VaultError) && !isTollgateError(error)) throw error
-          if (one === limit) gone.push(what)
-        }
-      }
-      return []
-    }
-    vaultLimits = [
-      ...amounts.flatMap((limit) => orGone(`${limit.symbol} on ${limit.chain}`, limit, readVaultLimit)),
-      ...fees.flatMap((limit) => orGone(`fees on ${limit.chain}`, limit, readVaultFees)),
-    ]
-    lose('vault', gone)
+  constructor({ records, budget, assets, clock }: StoredRulesDeps) {
+    this.#records = records
+    this.#budget = budget
+    this.#assets = assets
+    this.#clock = clock
   }
-  function limitsOf(agentId: string): readonly BudgetLimit[] {
-    const known = limits.get(agentId)
+
+  load(): void {
+    this.#policies = new Map()
+    for (const { id } of this.#records.list('policy'))
+      this.#policies.set(id, this.#records.getJson('policy', id))
+    this.#refresh()
+  }
+
+  judge({ agent, decoded, proof, isCounted = false }: JudgedRequest): Judgement {
+    const limits = this.limitsOf(agent)
+    const reasons: string[] = []
+    if (
+      proof === null &&
+      decoded.effects.some((effect) => effect.kind === 'transfer' || effect.kind === 'allowance')
+    )
+      reasons.push('The agent did not state what the request moves.')
+    if (proof !== null && !proof.ok) reasons.push(proof.message)
+    const policy = this.#policyOf(agent.id)
+    if (policy === undefined) return { ...askForAll, reasons: [...askForAll.reasons, ...reasons], limits }
+    const used = this.#budget.usedAll({ kind: 'agent', agentId: agent.id })
+    const verdict = evaluate({
+      decoded,
+      policy,
+      nowMs: this.#clock.now(),
+      spentToday: new Map(used.map(({ asset, spent, reserved }) => [asset, spent + reserved])),
+      isCounted,
+      assets: this.#assets,
+    })
+    if (verdict.decision === 'deny') {
+      const { message, code, missing } = verdict
+      const refusal = { outcome: 'refuse', reasons: [message], code, limits } as const
+      if (missing !== undefined) return { ...refusal, action: adding(missing, agent.name) }
+      const action = changing[code]
+      return action === undefined ? refusal : { ...refusal, action: `${action} of agent ${agent.name}.` }
+    }
+    if (verdict.decision === 'ask') reasons.unshift(...verdict.reasons)
+    return { outcome: reasons.length === 0 ? 'auto' : 'ask', reasons, limits }
+  }
+
+  /**
+   * The refusal for an asset that an agent's rules do not name. Undefined if the rules name the asset, or the agent has no
+   * rules.
+   */
+  refusalFor(
+    agent: Agent,
+    asset: AssetRef,
+  ): { readonly message: string; readonly action: string } | undefined {
+    const policy = this.#policyOf(agent.id)
+    if (policy === undefined || limitsOfAsset(policy, asset.id, this.#assets) !== undefined) return undefined
+    const { message, missing } = lacksRule(asset)
+    return { message, action: adding(missing, agent.name) }
+  }
+
+  /** The limits of an agent, for `/v1/vault/budget`. */
+  limitsOf({ id }: Agent): readonly BudgetLimit[] {
+    const known = this.#limits.get(id)
     if (known !== undefined) return known
-    const policy = policyOf(agentId)
-    const own = policy === undefined ? [] : budgetLimits(policy, agentId, assets)
-    const all = [...own, ...vaultLimits]
-    limits.set(agentId, all)
+    const policy = this.#policyOf(id)
+    const own = policy === undefined ? [] : budgetLimits(policy, id, this.#assets)
+    const all = [...own, ...this.#vaultLimits]
+    this.#limits.set(id, all)
     return all
   }
 
-  return {
-    load() {
-      policies = new Map()
-      for (const { id } of records.list('policy')) policies.set(id, records.getJson('policy', id))
-      refresh()
-    },
-    judge({ agent, decoded, proof, isCounted = false }: JudgedRequest): Judgement {
-      const bounds = limitsOf(agent.id)
-      const reasons: string[] = []
-      if (
-        proof === null &&
-        decoded.effects.some((effect) => effect.kind === 'transfer' || effect.kind === 'allowance')
-      )
-        reasons.push('The agent does not say what this moves.')
-      if (proof !== null && !proof.ok) reasons.push(proof.message)
-      const policy = policyOf(agent.id)
-      if (policy === undefined)
-        return { ...askForAll, reasons: [...askForAll.reasons, ...reasons], limits: bounds }
-      const used = budget.usedAll({ kind: 'agent', agentId: agent.id })
-      const spentToday = new Map(used.map(({ asset, spent, reserved }) => [asset, spent + reserved]))
-      const verdict = evaluate({ decoded, policy, nowMs: clock.now(), spentToday, isCounted, assets })
-      if (verdict.decision === 'deny') {
-        const { message, code, missing } = verdict
-        const refusal = { outcome: 'refuse', reasons: [message], code, limits: bounds } as const
-        if (missing !== undefined) return { ...refusal, action: adding(missing, agent.name) }
-        const action = changing[code]
-        return action === undefined ? refusal : { ...refusal, action: `${action} of agent ${agent.name}.` }
+  /** Addresses of recipients that an agent's rules name, on any chain. */
+  walletsOf({ id }: Agent): readonly string[] {
+    const recipients = this.#policyOf(id)?.recipients
+    const listed = Array.isArray(recipients) ? recipients.map(({ address }) => address) : []
+    const limited = this.#vaultLimits.flatMap(({ subject }) =>
+      subject.kind === 'recipient' ? [subject.recipient] : [],
+    )
+    return [...listed, ...limited]
+  }
+
+  /** Rules that no longer apply, because the configuration lacks the chains or assets that they name. Messages by policy. */
+  get lost(): readonly LostRules[] {
+    return this.#lost
+  }
+
+  list(): readonly { readonly id: string; readonly policy: unknown }[] {
+    return [...this.#policies].map(([id, policy]) => ({ id, policy }))
+  }
+
+  get(id: string): unknown {
+    return this.#policies.get(id)
+  }
+
+  /** @throws `VALIDATION_ERROR` that states what was expected */
+  async set(id: string, policy: unknown): Promise<void> {
+    if (!idPattern.test(id))
+      throw new VaultError('VALIDATION_ERROR', 'Expected the id of an agent, default or vault.')
+    const problem = id === 'vault' ? vaultProblem(policy, this.#assets) : policyProblem(policy, this.#assets)
+    if (problem !== undefined) throw new VaultError('VALIDATION_ERROR', problem)
+    await this.#records.putJson('policy', id, policy)
+    this.#policies.set(id, policy)
+    this.#refresh()
+  }
+
+  async delete(id: string): Promise<boolean> {
+    const isThere = await this.#records.delete('policy', id)
+    this.#policies.delete(id)
+    this.#refresh()
+    return isThere
+  }
+
+  #policyOf(agentId: string): Policy | undefined {
+    return this.#applicable.get(agentId) ?? this.#applicable.get('default')
+  }
+
+  #refresh(): void {
+    this.#limits = new Map()
+    this.#applicable = new Map()
+    this.#lost = []
+    for (const [id, stored] of this.#policies) {
+      if (id === 'vault') continue
+      const read = applicablePolicy(stored as Policy, this.#assets)
+      this.#applicable.set(id, read.policy)
+      if (read.lost.length > 0) this.#lost.push({ id, about: read.lost })
+    }
+    const { limits, fees = [] } = (this.#policies.get('vault') as VaultRules | undefined) ?? { limits: [] }
+    const gone: string[] = []
+    this.#vaultLimits = [
+      ...limits.flatMap((limit) =>
+        this.#orGone(`${limit.symbol} on ${limit.chain}`, limit, readVaultLimit, gone),
+      ),
+      ...fees.flatMap((limit) => this.#orGone(`fees on ${limit.chain}`, limit, readVaultFees, gone)),
+    ]
+    if (gone.length > 0) this.#lost.push({ id: 'vault', about: gone })
+  }
+
+  /** Reads a limit. An unreadable limit is treated as zero. If its asset no longer exists, the limit is left out. */
+  #orGone<T extends object>(
+    what: string,
+    limit: T,
+    read: (limit: T, assets: AssetTable) => BudgetLimit,
+    gone: string[],
+  ): BudgetLimit[] {
+    for (const one of [limit, { ...limit, perTransaction: '0', perDay: '0' }]) {
+      try {
+        return [read(one, this.#assets)]
+      } catch (error) {
+        if (!(error instanceof VaultError) && !isTollgateError(error)) throw error
+        if (one === limit) gone.push(what)
       }
-      if (verdict.decision === 'ask') reasons.unshift(...verdict.reasons)
-      return { outcome: reasons.length === 0 ? 'auto' : 'ask', reasons, limits: bounds }
-    },
-    refusalFor(agent, asset) {
-      const policy = policyOf(agent.id)
-      if (policy === undefined || limitsOfAsset(policy, asset.id, assets) !== undefined) return undefined
-      const { message, missing } = lacksRule(asset)
-      return { message, action: adding(missing, agent.name) }
-    },
-    limitsOf: (agent) => limitsOf(agent.id),
-    walletsOf(agent) {
-      const recipients = policyOf(agent.id)?.recipients
-      const listed = Array.isArray(recipients) ? recipients.map(({ address }) => address) : []
-      const limited = vaultLimits.flatMap(({ subject }) =>
-        subject.kind === 'recipient' ? [subject.recipient] : [],
-      )
-      return [...listed, ...limited]
-    },
-    lost: () => lost,
-    list: () => [...policies].map(([id, policy]) => ({ id, policy })),
-    get: (id) => policies.get(id),
-    async set(id, policy) {
-      if (!idPattern.test(id))
-        throw new VaultError('VALIDATION_ERROR', 'Expected the id of an agent, default or vault.')
-      const problem = id === 'vault' ? vaultProblem(policy, assets) : policyProblem(policy, assets)
-      if (problem !== undefined) throw new VaultError('VALIDATION_ERROR', problem)
-      await records.putJson('policy', id, policy)
-      policies.set(id, policy)
-      refresh()
-    },
-    async delete(id) {
-      const isThere = await records.delete('policy', id)
-      policies.delete(id)
-      refresh()
-      return isThere
-    },
+    }
+    return []
   }
 }
 
-/** What is to be done about a refusal that is not about a missing rule, where that is not what its code says. */
+/** The remedy for a refusal by an existing rule, where it differs from the remedy of the code. */
 const changing: Readonly<Partial<Record<DenyCode, string>>> = {
   SCOPE_DENIED: 'The owner can change the rules',
   FEE_EXCESSIVE: 'Lower the fee, or the owner can allow more by fees in the rules',
 }
 
-/** How a missing rule is added, for the agent to pass on and for the owner to do. */
+/** How the owner adds a missing rule. The agent passes this text to the owner. */
 function adding({ chain, what }: { chain: string; what: string }, agent: string): string {
   const name = /^[\w.@-]+$/.test(agent) ? agent : `'${agent}'`
   return `The owner can add a rule for ${what} on ${chain} to agent ${agent}, on the approvals page or with: tollgate vault policies set ${name} --file rules.json`
@@ -230,7 +293,7 @@ function vaultProblem(policy: unknown, assets: AssetTable): string | undefined {
 }
 
 function readVaultFees({ chain, ...bounds }: VaultFeeLimit, assets: AssetTable): BudgetLimit {
-  // A chain that is not known is refused by what reads the limit.
+  // An unknown chain is refused when the limit is read.
   const symbol = assets.chains.named(chain)?.native.symbol ?? ''
   const limit = readVaultLimit({ chain, symbol, ...bounds }, assets)
   return { ...limit, asset: feesId({ id: limit.asset }) }

@@ -1,11 +1,11 @@
 import type { Agents } from '../agents/agents.ts'
-import { derivedKeyId } from '../keys/keyId.ts'
+import { derivedKeyId } from '../keys/derivation.ts'
 import type { AuditWarning } from '../ports/audit.ts'
 import { keyOn } from './chainOf.ts'
+import type { VaultDeps } from './deps.ts'
 import type { StoredRules } from './ownerRules.ts'
-import type { VaultParts } from './parts.ts'
 
-/** Something about this vault that its owner should know and mend; shown at the start, in the status and on the page. */
+/** A warning about this vault and its remedy, shown at the start, in the status and on the page. */
 export interface OwnerWarning {
   readonly code:
     | 'TEST_KEYS_SHARED'
@@ -14,18 +14,18 @@ export interface OwnerWarning {
     | 'CHANNEL_TROUBLE'
     | AuditWarning['code']
   readonly message: string
-  /** What to do about it. */
+  /** The remedy. */
   readonly action: string
 }
 
-export interface WarnedAbout extends Pick<VaultParts, 'vault' | 'enabled' | 'assets'> {
+export interface WarnedAbout extends Pick<VaultDeps, 'vault' | 'enabled' | 'assets'> {
   readonly rules: StoredRules
   readonly registry: Agents
-  /** Why an approval channel can't ask, by its plugin. */
+  /** Why an approval channel cannot deliver approvals, by plugin id. */
   readonly troubles: ReadonlyMap<string, string>
 }
 
-/** What the owner should know; of a locked vault nothing is known but its log. */
+/** The warnings for the owner. While the vault is locked, only the log can be checked. */
 export function ownerWarnings(parts: WarnedAbout): OwnerWarning[] {
   const ofLog = parts.vault.audit.warnings
   const ofChannels = [...parts.troubles].map(channelTrouble)
@@ -35,9 +35,9 @@ export function ownerWarnings(parts: WarnedAbout): OwnerWarning[] {
 
 const channelTrouble = ([plugin, problem]: [string, string]): OwnerWarning => ({
   code: 'CHANNEL_TROUBLE',
-  message: `The plugin ${plugin} can't show questions: ${problem}`,
+  message: `The plugin ${plugin} cannot deliver approval requests: ${problem}`,
   action:
-    'It tries again while a question is open. Until then answer on the page, or with tollgate vault approvals.',
+    'The plugin retries while an approval is open. Until the plugin recovers, decide on the page or with: tollgate vault approvals',
 })
 
 function sharedKeys({ vault, enabled, assets }: WarnedAbout): OwnerWarning[] {
@@ -53,19 +53,19 @@ function sharedKeys({ vault, enabled, assets }: WarnedAbout): OwnerWarning[] {
   return [
     {
       code: 'TEST_KEYS_SHARED',
-      message: `The address on ${titles} is the one of a chain where money is real, and a signature may be good on both. So no rule approves what could be used there, and you are asked.`,
-      action: `Use keys that are for test chains only: ${commands.join(' and ')}. What lies at the address on test chains stays there; move it before, or ask a faucet again.`,
+      message: `The address on ${titles} is also used on a chain with real money, and a signature may be valid on both. Rules do not approve requests that could be replayed there, so you are asked each time.`,
+      action: `Use keys that are for test chains only: ${commands.join(' and ')}. Test funds stay at the old address. Move them first, or use a faucet again.`,
     },
   ]
 }
 
 const lostRules = ({ rules, registry }: WarnedAbout): OwnerWarning[] =>
-  rules.lost().map(({ id, about }) => {
-    const whose = registry.get(id)?.name ?? id
+  rules.lost.map(({ id, about }) => {
+    const owner = registry.get(id)?.name ?? id
     return {
       code: 'RULES_WITHOUT_ASSET',
-      message: `Rules of the policy ${whose} do not apply, because the configuration lacks what they name: ${about.join(', ')}. What they would have allowed is refused.`,
-      action: `Put it back among assets or chains of the configuration, or set the policy anew: tollgate vault policies set ${whose}.`,
+      message: `Some rules of the policy ${owner} do not apply, because the configuration no longer has what they name: ${about.join(', ')}. Requests that they would have allowed are refused.`,
+      action: `Restore the missing entries under assets or chains in the configuration, or set the policy again: tollgate vault policies set ${owner}.`,
     }
   })
 
@@ -75,8 +75,9 @@ function laterDay({ vault }: WarnedAbout): OwnerWarning[] {
   return [
     {
       code: 'BUDGET_DAY_AHEAD',
-      message: `The budgets count for ${day}, which the clock of this machine once said. They are not filled again until that day is over.`,
-      action: 'If the clock is right now: tollgate vault policies reset-day. What was used stays used today.',
+      message: `The budgets count for ${day}, a future date that this machine's clock once showed. The budgets reset only after that day.`,
+      action:
+        'If the clock is correct now, run: tollgate vault policies reset-day. Amounts already used still count today.',
     },
   ]
 }

@@ -2,23 +2,22 @@ import { cpSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import type { VaultAnswer } from '../../core/plugin/vault.ts'
+import type { VaultResponse } from '../../core/plugin/vault.ts'
 import { silentLog } from '../../core/ports/log.ts'
+import { createTestClock, mnemonic, password, quickHasher } from '../../test/helpers/vault/startVault.ts'
+import { signBody, smallPayments, usdcOnBase } from '../../test/helpers/vault/transfers.ts'
 import { createAssetTable } from '../effects/assets.ts'
 import { isVaultError } from '../errors/error.ts'
 import chainEvm from '../plugins/chain-evm/index.ts'
 import type { Vault } from '../ports/vault.ts'
 import { createVault } from '../storage/createVault.ts'
-import { openVault } from '../storage/openVault.ts'
-import { createTestClock, mnemonic, password, quickHasher } from '../testing/startVault.ts'
-import { signBody, smallPayments, usdcOnBase } from '../testing/transfers.ts'
+import { openVault } from '../storage/localVault.ts'
 import type { OwnerContext } from './caller.ts'
-import { createVaultApi } from './createVaultApi.ts'
-import type { VaultApi } from './vaultApi.ts'
+import { createVaultApi, type VaultApi } from './createVaultApi.ts'
 
 /**
- * Where the machine stops in a payment that is made: each is a step of the vault's own ports, so that nothing in the vault
- * has to know of it.
+ * The points of a payment at which the machine stops: each is a step of the vault's own ports, so that the vault needs no code
+ * for this.
  */
 const points = [
   'before the signature',
@@ -37,7 +36,7 @@ const kdf = { memoryKiB: 65_536, passes: 3, lanes: 1 }
 
 /** USDC in smallest units: paid by the rules, and only after the owner's approval. */
 const amounts = { 'by the rules': '500000', 'after an approval': '2000000' } as const
-/** Only an approval is used up. */
+/** Uses up only an approval. */
 const onlyApproved: readonly Point[] = ['before the approval is used up', 'after the approval is used up']
 
 for (const [way, amount] of Object.entries(amounts))
@@ -49,8 +48,8 @@ for (const [way, amount] of Object.entries(amounts))
       await machine.api.policies.set(id, smallPayments, owner)
       if (amount === amounts['after an approval']) {
         t.match(await pay(machine.api, token, amount), { status: 202 })
-        const [asked] = machine.api.approvals.list(owner).approvals
-        await machine.api.approvals.approve(asked!.id, asked!.decision_hash, owner)
+        const [pendingApproval] = machine.api.approvals.list(owner).approvals
+        await machine.api.approvals.approve(pendingApproval!.id, pendingApproval!.decision_hash, owner)
       }
       machine.stopAt(point)
       const first = await pay(machine.api, token, amount)
@@ -85,8 +84,8 @@ for (const [way, amount] of Object.entries(transfers))
       const { id, token } = await machine.api.agents.add({ name: 'shopper', scopes: ['wallet.base'] }, owner)
       await machine.api.policies.set(id, smallPayments, owner)
       const approve = async (api: VaultApi) => {
-        const [asked] = api.approvals.list(owner).approvals
-        await api.approvals.approve(asked!.id, asked!.decision_hash, owner)
+        const [pendingApproval] = api.approvals.list(owner).approvals
+        await api.approvals.approve(pendingApproval!.id, pendingApproval!.decision_hash, owner)
       }
       if (way === 'after an approval') {
         t.match(await sign(machine.api, token, amount), { status: 202 })
@@ -100,15 +99,15 @@ for (const [way, amount] of Object.entries(transfers))
       const signed = new Set<unknown>()
       let after = await start(t, left)
       for (let i = 0; i < 2; i++) {
-        const answer = await sign(after.api, token, amount)
-        if (typeof answer !== 'string') signed.add(bodyOf(answer)['signed_tx'])
+        const response = await sign(after.api, token, amount)
+        if (typeof response !== 'string') signed.add(bodyOf(response)['signed_tx'])
       }
       t.equal(signed.size, 1, 'the same signature, again and again')
       const micros = BigInt(Number(amount) * 1_000_000)
       t.equal(counted(after.api, token), micros, 'counted once')
       t.equal(await deeds(after), 1, 'one entry in the log')
 
-      // Once more, when nobody remembers the answer and the rules have changed.
+      // Once more, when the response is no longer kept and the rules have changed.
       await after.api.close()
       clock.advance(600_000)
       after = await start(t, left)
@@ -128,7 +127,7 @@ const deeds = async ({ vault }: Machine): Promise<number> =>
     .length
 
 /** An agent's request to sign a transfer; always the same bytes for the same amount. */
-async function sign(api: VaultApi, token: string, amount: string): Promise<VaultAnswer | string> {
+async function sign(api: VaultApi, token: string, amount: string): Promise<VaultResponse | string> {
   const agent = api.registry.byToken(token)!
   const context = { caller: { kind: 'agent', agent, via: 'direct' } as const, requestId: 'test', waitMs: 0 }
   try {
@@ -138,11 +137,11 @@ async function sign(api: VaultApi, token: string, amount: string): Promise<Vault
   }
 }
 
-/** A folder, a vault in it, and a switch that stops the machine: the folder as it is then is all that is left. */
+/** A folder, a vault in it, and a switch that stops the machine: only the folder's state at that moment is left. */
 interface Machine {
   readonly api: VaultApi
   readonly vault: Vault
-  /** Of what was left; undefined while nothing has stopped it. */
+  /** The state that was left; undefined while nothing has stopped it. */
   left(): string | undefined
   stopAt(point: Point): void
   stop(): void
@@ -182,7 +181,7 @@ async function start(t: Test, home: string, isNew = false): Promise<Machine> {
   return { api, vault: opened, left: () => left, stop, stopAt: (point) => (at = point) }
 }
 
-/** What a kill leaves: the files as they are at this moment, and a lock whose process is gone. */
+/** The state after a kill: the files as they are now, and a lock whose process is gone. */
 function copyOf(t: Test, home: string): string {
   const copy = join(mkdtempSync(join(tmpdir(), 'vault-stopped-')), 'home')
   t.teardown(() => rmSync(copy, { recursive: true, force: true }))
@@ -191,7 +190,7 @@ function copyOf(t: Test, home: string): string {
   return copy
 }
 
-/** The same vault, with a look at the switch before and after each step of a payment. */
+/** The same vault, which checks the switch before and after each step of a payment. */
 function faulty(vault: Vault, pass: (point: Point) => void): Vault {
   const { signer, audit, records } = vault
   const parts: Partial<Record<keyof Vault, object>> = {
@@ -225,9 +224,9 @@ function faulty(vault: Vault, pass: (point: Point) => void): Vault {
   return over(vault, parts)
 }
 
-/** An object of which some properties are others; methods see the object itself. */
+/** An object with some properties replaced; methods see the object itself. */
 function over<T extends object>(target: T, parts: object): T {
-  // Over an empty object: a frozen one would insist on its own properties.
+  // Over an empty object: a proxy of a frozen object must return that object's own properties.
   return new Proxy({} as T, {
     get(_empty, name) {
       if (Object.hasOwn(parts, name)) return Reflect.get(parts, name)
@@ -237,8 +236,8 @@ function over<T extends object>(target: T, parts: object): T {
   })
 }
 
-/** An agent's request for a payment of `amount` USDC, always the same under the same key; the code of what was thrown. */
-async function pay(api: VaultApi, token: string, amount: string): Promise<VaultAnswer | string> {
+/** An agent's request for a payment of `amount` USDC, always the same under the same key; returns the code of the error. */
+async function pay(api: VaultApi, token: string, amount: string): Promise<VaultResponse | string> {
   const agent = api.registry.byToken(token)
   if (agent === undefined) throw new Error('The agent is not known.')
   const input = {
@@ -273,9 +272,9 @@ async function pay(api: VaultApi, token: string, amount: string): Promise<VaultA
   }
 }
 
-const bodyOf = (answer: VaultAnswer): Record<string, unknown> => answer.body as Record<string, unknown>
+const bodyOf = (response: VaultResponse): Record<string, unknown> => response.body as Record<string, unknown>
 
-/** What the budget has of the agent's USDC, spent or held. */
+/** The agent's USDC in the budget, spent or reserved. */
 function counted(api: VaultApi, token: string): bigint {
   const agent = api.registry.byToken(token)!
   const { budget } = api.budget({ caller: { kind: 'agent', agent, via: 'direct' }, requestId: 'test' })

@@ -1,8 +1,13 @@
 import t from 'tap'
 import { parseTransaction, recoverTransactionAddress, serializeTransaction } from 'viem'
+import {
+  createTestClock,
+  password,
+  type RunningVault,
+  startVault,
+} from '../../test/helpers/vault/startVault.ts'
+import { payee, signBody, smallPayments, usdcTransfer } from '../../test/helpers/vault/transfers.ts'
 import { pinnedAssets } from '../effects/assets.ts'
-import { createTestClock, password, type RunningVault, startVault } from '../testing/startVault.ts'
-import { payee, signBody, smallPayments, usdcTransfer } from '../testing/transfers.ts'
 
 const ours = '0x9858EfFD232B4033E47d90003D41EC34EcaEda94'
 const noWait = { prefer: 'wait=0' }
@@ -70,11 +75,11 @@ t.test('a clock that ran ahead is told of, and its owner lets the budgets count 
 
 t.test('many at the same time never spend more than the day allows', async (t) => {
   const { agent, spent } = await startWithPolicy(t)
-  const answers = await Promise.all(
+  const responses = await Promise.all(
     Array.from({ length: 40 }, (_, nonce) => agent.call('POST', '/v1/vault/sign', signBody('1', nonce))),
   )
-  t.equal(answers.filter(({ status }) => status === 200).length, 20)
-  t.ok(answers.every(({ status, body }) => status === 200 || body.error.code === 'BUDGET_EXCEEDED_DAILY'))
+  t.equal(responses.filter(({ status }) => status === 200).length, 20)
+  t.ok(responses.every(({ status, body }) => status === 200 || body.error.code === 'BUDGET_EXCEEDED_DAILY'))
   t.equal(spent(), '20000000')
 })
 
@@ -88,7 +93,7 @@ t.test('the vault and one recipient have limits of their own, whoever asks', asy
   const second = await other.call('POST', '/v1/vault/sign', signBody('1', 1))
   t.match(second.body.error, {
     code: 'BUDGET_EXCEEDED_DAILY',
-    message: 'Expected at most 1.5 USDC for this recipient in a day, got 1 USDC; 1 USDC are used.',
+    message: 'Expected at most 1.5 USDC for this recipient in a day, got 1 USDC; 1 USDC already used.',
     details: { subject: 'recipient' },
   })
 })
@@ -100,9 +105,9 @@ t.test(
     const ask = (body: object = signBody('0.5')) => agent.call('POST', '/v1/vault/sign', body)
     const atOnce = await Promise.all(Array.from({ length: 10 }, () => ask()))
     const later = [await ask(), await ask({ ...signBody('0.5'), agent_name: 'someone', recipient: payee })]
-    const answers = [...atOnce, ...later]
-    t.ok(answers.every(({ status }) => status === 200))
-    t.equal(new Set(answers.map(({ body }) => body.signed_tx)).size, 1)
+    const responses = [...atOnce, ...later]
+    t.ok(responses.every(({ status }) => status === 200))
+    t.equal(new Set(responses.map(({ body }) => body.signed_tx)).size, 1)
     t.equal((await signatures(vault)).length, 1)
     t.equal(spent(), '500000')
     await ask(signBody('0.5', 1))
@@ -125,15 +130,15 @@ t.test('the same bytes asked for in two encodings are answered in each, and coun
     return { ...body, unsigned_tx: JSON.stringify({ type: 2, nonce: 0, ...Object.fromEntries(plain) }) }
   }
   const ask = (body: object) => agent.call('POST', '/v1/vault/sign', body, noWait)
-  const isBoth = (answers: Awaited<ReturnType<typeof ask>>[]) => {
-    const [hex, json] = answers.map(({ body }) => body.signed_tx)
+  const isBoth = (responses: Awaited<ReturnType<typeof ask>>[]) => {
+    const [hex, json] = responses.map(({ body }) => body.signed_tx)
     t.match(hex, /^0x02/)
     t.equal(JSON.parse(json).raw, hex)
   }
   const small = signBody('0.5')
-  const answers = await Promise.all([small, asJson(small), small, asJson(small)].map(ask))
-  isBoth(answers.slice(0, 2))
-  isBoth(answers.slice(2))
+  const responses = await Promise.all([small, asJson(small), small, asJson(small)].map(ask))
+  isBoth(responses.slice(0, 2))
+  isBoth(responses.slice(2))
   isBoth([await ask(small), await ask(asJson(small))])
   t.equal(spent(), '500000')
   t.equal((await signatures(vault)).length, 1)
@@ -240,20 +245,20 @@ t.test('what is not understood is never approved by a rule', async (t) => {
     data: '0xdeadbeef',
   })
   const body = { chain: 'base', agent_name: 'x', amount: 0, currency: 'ETH', unsigned_tx }
-  const answer = await agent.call('POST', '/v1/vault/sign', body, noWait)
-  t.equal(answer.status, 202)
-  const card = vault.api.approvals.get(answer.body.approval_id, vault.owner)
+  const response = await agent.call('POST', '/v1/vault/sign', body, noWait)
+  t.equal(response.status, 202)
+  const card = vault.api.approvals.get(response.body.approval_id, vault.owner)
   t.match(card, { opaque: true, status: 'pending', amount: '0' })
   const newest = async () =>
     (await vault.asOwner('GET', '/v1/vault/activity?action=SIGN&limit=1')).body.events[0]
-  const asked = await newest()
-  await vault.api.desk.approve(card.id, card.decision_hash, 'test', 'blind')
+  const pendingApproval = await newest()
+  await vault.api.approvalQueue.approve(card.id, card.decision_hash, 'test', 'blind')
   t.equal((await agent.call('POST', '/v1/vault/sign', body, noWait)).status, 200)
   for (const [event, status] of [
-    [asked, 'PENDING'],
+    [pendingApproval, 'PENDING'],
     [await newest(), 'APPROVED'],
   ]) {
-    t.match(event, { status, claimed: 'Move 0 ETH', found: /NOT UNDERSTOOD/ })
+    t.match(event, { status, claimed: 'Move 0 ETH', found: /NOT DECODED/ })
     t.equal(event.details.amount, null, 'what an agent says is no amount of the log')
   }
   await vault.api.policies.set('payer', { ...smallPayments, opaque: 'deny' }, vault.owner)
@@ -261,7 +266,7 @@ t.test('what is not understood is never approved by a rule', async (t) => {
   t.match([denied.status, denied.body.error.code], [422, 'TX_OPAQUE'])
 })
 
-/** A transaction on a chain that moves nothing: its gas is all that it costs. */
+/** A transaction that moves nothing: its gas is its only cost. */
 const feeOnly = (chain: 'base' | 'ethereum', nonce: number) => ({
   chain,
   agent_name: 'x',
@@ -309,9 +314,9 @@ t.test('what only costs a fee is asked for, and the day has so much room for fee
   const eth = pinnedAssets.native('base').id
   const rule = { chain: 'base', symbol: 'ETH', perTransaction: '1', perDay: '1', autoApproveUpTo: '1' }
   const { agent, vault } = await startWithPolicy(t, { ...smallPayments, assets: [rule] })
-  const asked = await agent.call('POST', '/v1/vault/sign', feeOnly('base', 0), noWait)
-  t.equal(asked.status, 202)
-  t.match(vault.api.approvals.get(asked.body.approval_id, vault.owner).reasons, [/moves nothing/])
+  const pendingApproval = await agent.call('POST', '/v1/vault/sign', feeOnly('base', 0), noWait)
+  t.equal(pendingApproval.status, 202)
+  t.match(vault.api.approvals.get(pendingApproval.body.approval_id, vault.owner).reasons, [/moves nothing/])
   const lines = vault.api.budget(vault.owner, 'payer').budget
   t.match(
     lines.find((line) => line.asset === `${eth}/fees`),
@@ -322,14 +327,14 @@ t.test('what only costs a fee is asked for, and the day has so much room for fee
     lines.find((line) => line.asset === eth),
     { reserved: '21000000000000', per_day: String(10n ** 18n) },
   )
-  const answers = []
+  const responses = []
   for (let nonce = 1; nonce < 6; nonce++)
-    answers.push(await agent.call('POST', '/v1/vault/sign', feeOnly('base', nonce), noWait))
+    responses.push(await agent.call('POST', '/v1/vault/sign', feeOnly('base', nonce), noWait))
   t.strictSame(
-    answers.map(({ status }) => status),
+    responses.map(({ status }) => status),
     [202, 202, 202, 403, 403],
   )
-  t.match(answers.at(-1)!.body.error, { code: 'BUDGET_EXCEEDED_DAILY', message: /fees a day/ })
+  t.match(responses.at(-1)!.body.error, { code: 'BUDGET_EXCEEDED_DAILY', message: /fees per day/ })
 })
 
 t.test('the vault has limits of its own for fees, whoever pays them', async (t) => {
@@ -431,13 +436,13 @@ t.test(
         [200, 200, 200],
       )
     }
-    const asked = await Promise.all([0, 1].map(() => ask('4', 1)))
-    asked.push(await ask('4', 1))
+    const pendingApproval = await Promise.all([0, 1].map(() => ask('4', 1)))
+    pendingApproval.push(await ask('4', 1))
     t.strictSame(
-      asked.map(({ status }) => status),
+      pendingApproval.map(({ status }) => status),
       [202, 202, 202],
     )
-    t.equal(new Set(asked.map(({ body }) => body.approval_id)).size, 1)
+    t.equal(new Set(pendingApproval.map(({ body }) => body.approval_id)).size, 1)
     const other = await ask('0.5', 2)
     t.equal(
       other.body.error.code,
@@ -447,12 +452,12 @@ t.test(
     const [{ id, decision_hash }] = (await vault.asOwner('GET', '/v1/vault/approvals?status=pending')).body
       .approvals
     await vault.asOwner('POST', `/v1/vault/approvals/${id}/approve`, { decision_hash })
-    const answers = [await ask('4', 1), await ask('4', 1), await ask('1', 0)]
+    const responses = [await ask('4', 1), await ask('4', 1), await ask('1', 0)]
     t.strictSame(
-      answers.map(({ status }) => status),
+      responses.map(({ status }) => status),
       [200, 200, 200],
     )
-    t.equal(answers[0]!.body.signed_tx, answers[1]!.body.signed_tx)
+    t.equal(responses[0]!.body.signed_tx, responses[1]!.body.signed_tx)
     t.equal(spent(), '5000000')
   },
 )
@@ -475,14 +480,14 @@ t.test('what an agent may not any more when its owner agrees, is not done', asyn
     ],
   ] as const) {
     const waiting = agent.call('POST', '/v1/vault/sign', signBody('2.5', nonce), { prefer: 'wait=20' })
-    const question = await askedBy(vault)
+    const approval = await askedBy(vault)
     await change()
-    await vault.api.approvals.approve(question.id, question.decision_hash, vault.owner)
+    await vault.api.approvals.approve(approval.id, approval.decision_hash, vault.owner)
     const refused = await waiting
     t.equal(refused.body.error?.code, code)
     t.equal(spent(), '0')
     await restore()
-    await vault.api.approvals.cancel(question.id, vault.owner)
+    await vault.api.approvals.cancel(approval.id, vault.owner)
   }
   t.match(
     (await vault.asOwner('GET', '/v1/vault/activity?action=SIGN&status=DENIED')).body.events.map(
@@ -492,7 +497,7 @@ t.test('what an agent may not any more when its owner agrees, is not done', asyn
   )
 })
 
-/** The one question that is open, once it is there. */
+/** The one open approval, once it exists. */
 async function askedBy(vault: RunningVault) {
   for (;;) {
     const { approvals } = (await vault.asOwner('GET', '/v1/vault/approvals?status=pending')).body

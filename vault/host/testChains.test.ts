@@ -3,7 +3,7 @@ import { Keypair, PublicKey, SystemProgram, Transaction } from '@solana/web3.js'
 import { LiteSVM } from 'litesvm'
 import t, { type Test } from 'tap'
 import { recoverMessageAddress, serializeTransaction, verifyMessage } from 'viem'
-import { password, type RunningVault, startVault } from '../testing/startVault.ts'
+import { password, type RunningVault, startVault } from '../../test/helpers/vault/startVault.ts'
 
 const enabled = ['solana', 'base', 'ethereum', 'base-sepolia', 'solana-devnet']
 const payee = Keypair.generate().publicKey
@@ -11,7 +11,7 @@ const someBlock = Keypair.generate().publicKey.toBase58()
 const noWait = { prefer: 'wait=0' }
 const keysPath = '/v1/vault/owner/keys'
 
-/** Rules as somebody writes them for play money: everything goes, on test chains only. */
+/** Rules for test money: everything is allowed, only on test chains. */
 const playMoney = {
   assets: [
     { chain: 'solana-devnet', symbol: 'SOL', perTransaction: '50', perDay: '500', autoApproveUpTo: '50' },
@@ -31,7 +31,7 @@ async function startPlaying(t: Test) {
   return { vault, agent, addressOn, mainOf }
 }
 
-/** The keys that hold real money, imported a second time and used on test chains. */
+/** The keys with real money, imported a second time and used on test chains. */
 async function shareKeys({ vault }: RunningVault): Promise<void> {
   for (const family of ['evm', 'solana'] as const) {
     const privateKey = await vault.exportKey(password, vault.keys.default(family).keyId)
@@ -65,7 +65,7 @@ const sendEth = (chainId: number | undefined, nonce = 0) => ({
 })
 const statusOf = async (vault: RunningVault) => (await vault.asOwner('GET', '/v1/vault/status')).body
 
-/** A cluster of its own with money on one account. */
+/** A separate cluster with money on one account. */
 function clusterWith(funded: string) {
   const svm = new LiteSVM()
   svm.airdrop(address(funded), lamports(20_000_000_000n))
@@ -119,13 +119,13 @@ t.test('on EVM, too, what leaves its chain out is signed by an address without r
     primaryType: 'Order',
     message: { amount: '1' },
   }
-  const asked = await agent.call(
+  const pendingApproval = await agent.call(
     'POST',
     '/v1/vault/sign-typed-data',
     { chain: 'base-sepolia', typed_data: typed },
     noWait,
   )
-  t.equal(asked.status, 202, 'no rule approves data that is bound to no chain')
+  t.equal(pendingApproval.status, 202, 'no rule approves data that is bound to no chain')
   t.equal((await vault.asOwner('GET', keysPath)).body.keys.length, 4)
 })
 
@@ -145,8 +145,8 @@ t.test(
     ])
     t.notOk('warnings' in (await agent.call('GET', '/v1/vault/status')).body, 'it is the affair of the owner')
 
-    const asked = await agent.call('POST', '/v1/vault/sign', signSol(sendSol(shared)), noWait)
-    t.equal(asked.status, 202)
+    const pendingApproval = await agent.call('POST', '/v1/vault/sign', signSol(sendSol(shared)), noWait)
+    t.equal(pendingApproval.status, 202)
     const { approvals } = (await vault.asOwner('GET', '/v1/vault/approvals?status=pending')).body
     t.match(approvals[0], { reasons: [/also holds real money/], warnings: [/where money is real/] })
     t.match((await agent.call('POST', '/v1/vault/preview', signSol(sendSol(shared)))).body, {
@@ -208,8 +208,8 @@ t.test('a key that was brought in is for test chains or for the others, never fo
   t.equal(mainOf('solana'), play)
   t.equal(await addressOn('solana-devnet'), play)
   const next = Keypair.generate().publicKey.toBase58()
-  const asked = await agent.call('POST', '/v1/vault/sign', signSol(sendSol(play, next)), noWait)
-  t.equal(asked.status, 202, 'the same private key, brought in twice')
+  const pendingApproval = await agent.call('POST', '/v1/vault/sign', signSol(sendSol(play, next)), noWait)
+  t.equal(pendingApproval.status, 202, 'the same private key, brought in twice')
   t.match((await statusOf(vault)).warnings, [{ code: 'TEST_KEYS_SHARED' }])
   await use('solana-test:0')
   t.strictSame((await statusOf(vault)).warnings, [])

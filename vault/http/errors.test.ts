@@ -1,18 +1,23 @@
 import t, { type Test } from 'tap'
+import {
+  createTestClock,
+  type JsonResponse,
+  password,
+  startVault,
+} from '../../test/helpers/vault/startVault.ts'
+import { signBody, smallPayments } from '../../test/helpers/vault/transfers.ts'
 import { vaultCodes } from '../errors/codes.ts'
-import { createTestClock, type JsonAnswer, password, startVault } from '../testing/startVault.ts'
-import { signBody, smallPayments } from '../testing/transfers.ts'
 
 const noWait = { prefer: 'wait=0' }
 
-function isError(t: Test, answer: JsonAnswer, code: keyof typeof vaultCodes): void {
+function isError(t: Test, response: JsonResponse, code: keyof typeof vaultCodes): void {
   const { status, retryable } = vaultCodes[code]
-  t.equal(answer.status, status, code)
-  const keys = Object.keys(answer.body.error)
+  t.equal(response.status, status, code)
+  const keys = Object.keys(response.body.error)
   t.ok(keys.every((key) => ['code', 'message', 'action', 'retryable', 'details'].includes(key)))
-  t.match(answer.body, { error: { code, retryable, message: /^\S+ /, action: /^[A-Z]/ } })
-  t.strictSame(Object.keys(answer.body), ['error'])
-  if (status === 429) t.ok(Number(answer.headers['retry-after']) >= 1)
+  t.match(response.body, { error: { code, retryable, message: /^\S+ /, action: /^[A-Z]/ } })
+  t.strictSame(Object.keys(response.body), ['error'])
+  if (status === 429) t.ok(Number(response.headers['retry-after']) >= 1)
 }
 
 t.test('each refusal has its status, its code and what to do', async (t) => {
@@ -28,7 +33,7 @@ t.test('each refusal has its status, its code and what to do', async (t) => {
   await vault.api.policies.set('a', smallPayments, vault.owner)
   const post = (path: string, body: object, headers = noWait) =>
     agent.call('POST', `/v1/vault/${path}`, body, headers)
-  const is = (answer: JsonAnswer, code: keyof typeof vaultCodes) => isError(t, answer, code)
+  const is = (response: JsonResponse, code: keyof typeof vaultCodes) => isError(t, response, code)
 
   is(await post('read', { agent_name: 'a' }), 'VALIDATION_ERROR')
   is(await post('read', { scope: 'identity.name', agent_name: 7 }), 'VALIDATION_ERROR')
@@ -60,8 +65,8 @@ t.test('each refusal has its status, its code and what to do', async (t) => {
   is(await post('sign', { ...signBody('1'), amount: 2 }), 'TX_MISMATCH')
   is(await post('sign', { ...signBody('1'), chain: 'ethereum' }), 'CHAIN_MISMATCH')
 
-  const asked = await post('read', { scope: 'identity.email', agent_name: 'a' })
-  t.equal(asked.status, 202)
+  const pendingApproval = await post('read', { scope: 'identity.email', agent_name: 'a' })
+  t.equal(pendingApproval.status, 202)
   const waiting = t.rejects(
     vault.api.request(
       'vault_read',
@@ -70,7 +75,7 @@ t.test('each refusal has its status, its code and what to do', async (t) => {
     ),
     { code: 'APPROVAL_DENIED', status: 403 },
   )
-  await vault.asOwner('POST', `/v1/vault/approvals/${asked.body.approval_id}/deny`, {})
+  await vault.asOwner('POST', `/v1/vault/approvals/${pendingApproval.body.approval_id}/deny`, {})
   await waiting
 
   const limited = await vault.asOwner('POST', '/v1/vault/agents', {
@@ -117,7 +122,7 @@ t.test('the owner hears what happens as it happens, an agent what is its own', a
   const vault = await startVault(t)
   const agent = await vault.agent('a', ['ask:identity.name'])
   const other = await vault.agent('b', ['ask:identity.name'])
-  const heard = Promise.withResolvers<string>()
+  const received = Promise.withResolvers<string>()
   const events = await fetch(`${vault.url}/v1/vault/events`, {
     headers: { authorization: `Bearer ${agent.token}` },
   })
@@ -128,12 +133,12 @@ t.test('the owner hears what happens as it happens, an agent what is its own', a
     for (;;) {
       const { value, done } = await reader.read()
       text += Buffer.from(value ?? []).toString()
-      if (done || text.includes('"agent":"a"')) return heard.resolve(text)
+      if (done || text.includes('"agent":"a"')) return received.resolve(text)
     }
   })()
   await other.call('POST', '/v1/vault/read', { scope: 'identity.name' }, noWait)
   await agent.call('POST', '/v1/vault/read', { scope: 'identity.name' }, noWait)
-  const text = await heard.promise
+  const text = await received.promise
   t.match(text, /^event: approval\ndata: \{/m)
   t.notMatch(text, /"agent":"b"/)
   await reader.cancel()
@@ -181,14 +186,14 @@ t.test('a payment is built by the vault, within the price that the agent names',
   isError(t, await pay({ max_amount: '0.24' }), 'BUDGET_EXCEEDED_TX')
 
   await vault.api.policies.delete('buyer', vault.owner)
-  const asked = await pay({})
-  t.equal(asked.status, 202)
-  t.equal((await pay({})).body.approval_id, asked.body.approval_id)
-  const { decision_hash, effects } = vault.api.approvals.get(asked.body.approval_id, vault.owner)
+  const pendingApproval = await pay({})
+  t.equal(pendingApproval.status, 202)
+  t.equal((await pay({})).body.approval_id, pendingApproval.body.approval_id)
+  const { decision_hash, effects } = vault.api.approvals.get(pendingApproval.body.approval_id, vault.owner)
   t.match(effects[0], /Pay for .*api\.example\.com/)
-  t.match(effects.at(-1), /by the seller within the time of its offer/)
+  t.match(effects.at(-1), /submitted by the seller before its offer expires/)
   t.notMatch(effects.join(), /\d{4}-\d\d-\d\dT/, 'no time that is another with every building')
-  await vault.api.approvals.approve(asked.body.approval_id, decision_hash, vault.owner)
+  await vault.api.approvals.approve(pendingApproval.body.approval_id, decision_hash, vault.owner)
   t.equal((await pay({})).status, 200)
   t.equal((await pay({})).status, 202, 'one answer pays once')
 })

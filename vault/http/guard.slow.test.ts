@@ -3,7 +3,7 @@ import { request } from 'node:http'
 import { connect } from 'node:net'
 import fc from 'fast-check'
 import t from 'tap'
-import { startVault } from '../testing/startVault.ts'
+import { startVault } from '../../test/helpers/vault/startVault.ts'
 
 const write = { scope: 'custom.note', value: 'changed' }
 
@@ -50,9 +50,9 @@ t.test('a page of another site, or of a name that was pointed here, gets nothing
 t.test('a preflight is answered like any other request, without a word of CORS', async (t) => {
   const vault = await startVault(t)
   for (const headers of [{}, { origin: 'https://evil.example', 'access-control-request-method': 'POST' }]) {
-    const answer = await vault.call('OPTIONS', '/v1/vault/read', undefined, headers)
-    t.ok(answer.status >= 400)
-    t.notOk(Object.keys(answer.headers).some((name) => name.startsWith('access-control')))
+    const response = await vault.call('OPTIONS', '/v1/vault/read', undefined, headers)
+    t.ok(response.status >= 400)
+    t.notOk(Object.keys(response.headers).some((name) => name.startsWith('access-control')))
   }
 })
 
@@ -247,11 +247,11 @@ t.test('any text in any field is answered in the shape of an error or a result',
   await fc.assert(
     fc.asyncProperty(fc.constantFrom(...paths), fc.dictionary(names, value), async (path, body) => {
       const text = JSON.stringify(body)
-      const answer = await agent.call('POST', `/v1/vault/${path}`, text, { prefer: 'wait=0' })
-      if (answer.status < 400) return true
-      const { code, message, retryable } = answer.body.error
+      const response = await agent.call('POST', `/v1/vault/${path}`, text, { prefer: 'wait=0' })
+      if (response.status < 400) return true
+      const { code, message, retryable } = response.body.error
       return (
-        answer.status < 500 &&
+        response.status < 500 &&
         /^[A-Z_]+$/.test(code) &&
         typeof message === 'string' &&
         typeof retryable === 'boolean'

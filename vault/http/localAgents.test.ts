@@ -1,8 +1,8 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { silentLog } from '../../core/ports/log.ts'
-import { call } from '../remote/testing/call.ts'
-import { startVault } from '../testing/startVault.ts'
+import { call } from '../../test/helpers/vault/remote/call.ts'
+import { startVault } from '../../test/helpers/vault/startVault.ts'
 import { startLocalAgents } from './localAgents.ts'
 
 async function start(t: Test, agent: string | undefined) {

@@ -2,23 +2,21 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Log } from '../../core/ports/log.ts'
-import { isToken } from '../agents/token.ts'
+import { isToken } from '../agents/agents.ts'
 import { VaultError } from '../errors/error.ts'
-import { type Caller, callerId } from '../host/caller.ts'
-import { createFailureRate } from '../host/rate.ts'
-import type { VaultApi } from '../host/vaultApi.ts'
-import { hostsOf } from '../proxy/judgeCaller.ts'
-import { serveAgent } from '../proxy/serveAgent.ts'
+import { type Caller, callerId, createFailureRate } from '../host/caller.ts'
+import type { VaultApi } from '../host/createVaultApi.ts'
+import { bodyText, endStalled, hostsOf } from '../loopback/callers.ts'
+import { serveAgent } from '../loopback/serveAgent.ts'
+import { remoteRoutes } from '../operations/table.ts'
 import { createDispatch } from './dispatch.ts'
-import { endStalled } from './incoming.ts'
-import { bodyText } from './readBody.ts'
 
 export interface LocalAgentsOptions {
   /** Loopback address to listen on. */
   readonly host: string
-  /** 0 for any free one. */
+  /** 0 for any free port. */
   readonly port: number
-  /** Name of the agent that calls without a token count as; undefined: they are refused. */
+  /** The agent as which calls without a token act. Undefined: calls without a token are refused. */
   readonly agent: string | undefined
 }
 
@@ -28,11 +26,11 @@ export interface LocalAgents {
 }
 
 /**
- * Serves the agents of this machine as `tollgate proxy` serves those of others, without a relay: on a port of its own, on
- * which calls need no token and count as one agent that the owner named. What an agent can't do from afar it can't do here
- * either: nothing of the owner's is served. A call that shows an agent's token counts as that agent.
+ * Serves agents on this machine as `tollgate proxy` does on other machines, but without a relay. On its own port, calls without
+ * a token act as one agent that the owner named. An agent can do no more here than over the relay, and no operation of the
+ * owner is served. A call with an agent's token acts as that agent.
  *
- * @throws {Error} for a port that is taken
+ * @throws {Error} for a port that is in use
  */
 export async function startLocalAgents(
   api: VaultApi,
@@ -55,7 +53,10 @@ export async function startLocalAgents(
     if (!api.registry.isLoaded) throw new VaultError('VAULT_LOCKED')
     const { authorization } = headers
     if (authorization === undefined && name === undefined)
-      throw new VaultError('UNAUTHORIZED', "This port needs Authorization: Bearer with an agent's token.")
+      throw new VaultError(
+        'UNAUTHORIZED',
+        "Expected Authorization: Bearer with an agent's token, which this port requires.",
+      )
     const token = /^Bearer ([^\s]+)$/i.exec(authorization ?? '')?.[1] ?? ''
     const agent =
       authorization === undefined
@@ -65,7 +66,10 @@ export async function startLocalAgents(
           : undefined
     if (agent !== undefined && agent.revokedAt === null) return { kind: 'agent', agent, via: 'direct' }
     if (authorization === undefined)
-      throw new VaultError('UNAUTHORIZED', `The vault has no agent ${name}, which this port was opened for.`)
+      throw new VaultError(
+        'UNAUTHORIZED',
+        `This port was opened for the agent ${name}, which the vault does not have. Add the agent: tollgate vault agents add.`,
+      )
     failures.count(socket.remoteAddress ?? '')
     throw new VaultError('UNAUTHORIZED')
   }
@@ -76,7 +80,7 @@ export async function startLocalAgents(
       countedAs: callerId(caller),
       async call({ method, path, headers, body, signal }: Parameters<LocalClient['call']>[0]) {
         const requestId = headers['x-request-id']!
-        const answer = await dispatch({
+        const response = await dispatch({
           method,
           target: path,
           headers,
@@ -86,14 +90,14 @@ export async function startLocalAgents(
           ...(signal && { signal }),
         })
         return {
-          head: { status: answer.status, headers: answer.headers },
-          body: Buffer.from(answer.body),
+          head: { status: response.status, headers: response.headers },
+          body: Buffer.from(response.body),
         }
       },
     }
   }
   const rules = { hosts: hostsOf(host, bound), tokenHash: undefined }
-  server.on('request', serveAgent({ clientOf, rules, localUrl, mode: 'local', log }))
+  server.on('request', serveAgent({ routes: remoteRoutes, clientOf, rules, localUrl, mode: 'local', log }))
 
   return {
     url: localUrl,

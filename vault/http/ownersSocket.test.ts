@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
 import { silentLog } from '../../core/ports/log.ts'
-import { startVault } from '../testing/startVault.ts'
+import { startVault } from '../../test/helpers/vault/startVault.ts'
 import { startVaultServer } from './server.ts'
 
 const statusAt = (socketPath: string): Promise<number | undefined> =>

@@ -1,6 +1,6 @@
 import t from 'tap'
+import { startVault } from '../../test/helpers/vault/startVault.ts'
 import { startRelay } from '../relay/startRelay.ts'
-import { startVault } from '../testing/startVault.ts'
 
 const secret = 'a-secret-of-the-shop'
 const scope = 'credentials.api.shop'
@@ -22,8 +22,13 @@ t.test("a page's session can't read what is stored, by any route", async (t) => 
   t.match(await asPage('POST', '/read', { scope: 'wallet.base' }), { status: 200, body: { value: /^0x/ } })
   t.match(await vault.asOwner('POST', '/v1/vault/read', { scope }), { status: 200, body: { value: secret } })
 
-  const asked = await agent.call('POST', '/v1/vault/write', { scope, value: 'another' }, { prefer: 'wait=0' })
-  const path = `/approvals/${asked.body.approval_id}`
+  const pendingApproval = await agent.call(
+    'POST',
+    '/v1/vault/write',
+    { scope, value: 'another' },
+    { prefer: 'wait=0' },
+  )
+  const path = `/approvals/${pendingApproval.body.approval_id}`
   t.match((await vault.asOwner('GET', `/v1/vault${path}`)).body.parts, [
     { text: secret },
     { text: 'another' },
@@ -38,13 +43,13 @@ t.test("a page's session can't read what is stored, by any route", async (t) => 
     ['POST', '/write', { scope, value: 'third' }],
     ['POST', '/delete', { scope }],
   ] as const) {
-    const answer = await asPage(method, route, body)
-    t.equal(answer.status, 200, `${method} ${route}`)
-    t.notMatch(JSON.stringify(answer.body), new RegExp(secret))
+    const response = await asPage(method, route, body)
+    t.equal(response.status, 200, `${method} ${route}`)
+    t.notMatch(JSON.stringify(response.body), new RegExp(secret))
   }
 })
 
-/** A vault with secrets, and what a page's session calls. */
+/** A vault with secrets, and the calls of a page session. */
 async function startWithSecrets(t: Parameters<typeof startVault>[0], options = {}) {
   const vault = await startVault(t, options)
   for (const stored of [scope, 'custom.note'])
@@ -103,7 +108,7 @@ t.test("a page's session gets no agent into its hands that may read secrets", as
   const { id } = (await vault.asOwner('POST', '/v1/vault/pairings', pairing)).body
   t.match(await asPage('POST', `/pairings/${id}/confirm`), refusedFor(`tollgate vault pair confirm ${id}`))
 
-  // Requests at once: none is judged by what an earlier one is about to change.
+  // Concurrent requests: none may be judged by what an earlier one is about to change.
   const [, , rotated] = await Promise.all([
     asPage('PATCH', '/agents/reader', { scopes: [] }),
     asPage('PATCH', '/agents/reader', { scopes: [`read:${scope}`] }),

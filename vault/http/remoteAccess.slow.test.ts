@@ -5,9 +5,14 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { silentLog } from '../../core/ports/log.ts'
 import { until } from '../../test/helpers/rawHttp.ts'
+import { call } from '../../test/helpers/vault/remote/call.ts'
+import { eager, relayFor } from '../../test/helpers/vault/remote/world.ts'
+import { mnemonic, password, quickHasher } from '../../test/helpers/vault/startVault.ts'
+import { signBody } from '../../test/helpers/vault/transfers.ts'
+import { fromStored } from '../channel/suite.ts'
 import { createAssetTable } from '../effects/assets.ts'
-import { createVaultApi } from '../host/createVaultApi.ts'
-import type { VaultApi } from '../host/vaultApi.ts'
+import { createVaultApi, type VaultApi } from '../host/createVaultApi.ts'
+import { capabilitiesOf, operations, remoteRoutes } from '../operations/table.ts'
 import chainEvm from '../plugins/chain-evm/index.ts'
 import { systemVaultClock } from '../ports/clock.ts'
 import type { PairingOffer } from '../ports/pairings.ts'
@@ -17,13 +22,8 @@ import { openProxyState } from '../proxy/proxyState.ts'
 import { type ProxyOptions, type RunningProxy, startProxy } from '../proxy/startProxy.ts'
 import { createVaultClient, defaultProxyTimes } from '../proxy/vaultClient.ts'
 import type { Relay } from '../relay/startRelay.ts'
-import { fromStored } from '../remote/channel/keyPair.ts'
-import { relayUrl } from '../remote/relayUrl.ts'
-import { call } from '../remote/testing/call.ts'
-import { eager, relayFor } from '../remote/testing/world.ts'
+import { relayUrl } from '../remote/relayLink.ts'
 import { createVault } from '../storage/createVault.ts'
-import { mnemonic, password, quickHasher } from '../testing/startVault.ts'
-import { signBody } from '../testing/transfers.ts'
 import { createRemoteAccess, type RemoteAccess } from './remoteAccess.ts'
 
 const owner = { caller: { kind: 'owner', via: 'socket' }, requestId: 'test' } as const
@@ -34,13 +34,13 @@ interface World {
   readonly api: VaultApi
   readonly remote: RemoteAccess
   offer(serviceId?: string): Promise<PairingOffer>
-  /** What the command of an offer says, and a folder of its own. */
+  /** The values of an offer's command, and a separate folder. */
   optionsOf(offer: PairingOffer): ProxyOptions & { readonly home: string }
-  /** The way of an owner: the same four words on both sides, then the answer. */
+  /** The owner's steps: the same four words on both sides, then the decision. */
   pair(offer: PairingOffer, isSame?: boolean, options?: ProxyOptions): Promise<RunningProxy>
 }
 
-/** A vault with its host, a relay, and the way between them; time is real, since messages expire by it. */
+/** A vault with its host, a relay, and the connection between them; time is real, because messages expire by it. */
 async function startWorld(t: Test): Promise<World> {
   const folder = mkdtempSync(join(tmpdir(), 'remote-'))
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
@@ -77,12 +77,13 @@ async function startWorld(t: Test): Promise<World> {
     remote,
     offer: (serviceId = 'bot') => api.pairings.create({ service_id: serviceId, agent: 'far' }, owner),
     optionsOf(offer) {
-      const said = (flag: string) => new RegExp(`${flag} '?([^ ']+)`).exec(offer.command)![1]!
+      const argumentOf = (flag: string) => new RegExp(`${flag} '?([^ ']+)`).exec(offer.command)![1]!
       return {
         pair: offer.token,
-        serviceId: said('--service-id'),
-        vaultId: said('--vault'),
-        hpkeKey: said('--hpke-key'),
+        serviceId: argumentOf('--service-id'),
+        vaultId: argumentOf('--vault'),
+        hpkeKey: argumentOf('--hpke-key'),
+        routes: remoteRoutes,
         relay: relay.url,
         port: 0,
         home: join(folder, randomUUID()),
@@ -119,13 +120,13 @@ t.test(
     t.equal(stateOf(world, offer), 'offered')
     const proxy = await world.pair(offer)
     t.equal(stateOf(world, offer), 'paired')
-    const answer = await read(proxy)
-    t.match([answer.status, answer.json], [200, { value: 'Ada' }])
+    const response = await read(proxy)
+    t.match([response.status, response.json], [200, { value: 'Ada' }])
     const denied = await call(proxy.url, '/v1/vault/read', { body: { scope: 'identity.email' } })
     t.match([denied.status, denied.json.error.code], [403, 'SCOPE_DENIED'])
     const { events } = await world.api.activity({ limit: 50 }, owner)
-    const told = events.filter(({ action }) => action === 'PAIR').map((event) => JSON.stringify(event))
-    t.match(told, [/confirmed/, /offered to far/])
+    const notified = events.filter(({ action }) => action === 'PAIR').map((event) => JSON.stringify(event))
+    t.match(notified, [/confirmed/, /offered to far/])
     t.ok(events.some(({ agent, action }) => agent === 'far' && action === 'READ'))
   },
 )
@@ -188,7 +189,7 @@ t.test('a lock closes the way, an unlock opens it again, and the pairing holds',
   const away = await read(proxy)
   t.match([away.status, away.json.error.code], [503, 'VAULT_UNREACHABLE'])
   t.throws(() => world.api.pairings.list(owner), { code: 'VAULT_LOCKED' })
-  // Locks and unlocks right behind each other take turns.
+  // Consecutive locks and unlocks run one at a time.
   await world.api.unlock(password, owner)
   await world.api.lock(owner)
   await world.api.unlock(password, owner)
@@ -228,9 +229,9 @@ t.test('a question that is asked over the relay waits for the owner, and its ans
   const proxy = await world.pair(await world.offer())
   const headers = { prefer: 'wait=60' }
   const waiting = call(proxy.url, '/v1/vault/sign', { body: signBody('3'), headers })
-  await until(() => world.api.desk.open().length === 1, 'the question')
-  const [question] = world.api.desk.open()
-  await world.api.approvals.approve(question!.id, question!.decisionHash, owner)
+  await until(() => world.api.approvalQueue.open().length === 1, 'the question')
+  const [approval] = world.api.approvalQueue.open()
+  await world.api.approvals.approve(approval!.id, approval!.decisionHash, owner)
   const { status, json } = await waiting
   t.equal(status, 200)
   t.match(json.signed_tx, /^0x/)
@@ -244,12 +245,12 @@ t.test(
     const proxy = await world.pair(offer)
     const headers = { prefer: 'wait=120' }
     const waiting = call(proxy.url, '/v1/vault/sign', { body: signBody('3'), headers })
-    await until(() => world.api.desk.open().length === 1, 'the question')
+    await until(() => world.api.approvalQueue.open().length === 1, 'the question')
     await world.api.pairings.revoke(offer.id, owner)
     t.equal((await waiting).status, 401)
-    const [question] = world.api.desk.open()
-    await world.api.approvals.approve(question!.id, question!.decisionHash, owner)
-    const { status } = world.api.approvals.get(question!.id, owner)
+    const [approval] = world.api.approvalQueue.open()
+    await world.api.approvals.approve(approval!.id, approval!.decisionHash, owner)
+    const { status } = world.api.approvals.get(approval!.id, owner)
     t.equal(status, 'approved', 'not consumed')
   },
 )
@@ -259,7 +260,7 @@ t.test('a lock under a call that waits is heard by who waits', async (t) => {
   const proxy = await world.pair(await world.offer())
   const headers = { prefer: 'wait=120' }
   const waiting = call(proxy.url, '/v1/vault/sign', { body: signBody('3'), headers })
-  await until(() => world.api.desk.open().length === 1, 'the question')
+  await until(() => world.api.approvalQueue.open().length === 1, 'the question')
   await world.api.lock(owner)
   t.match((await waiting).json.error, { code: 'VAULT_LOCKED', retryable: true })
 })
@@ -283,7 +284,7 @@ t.test('the vault’s key is changed, and proxies that are paired follow it by t
   t.not(state!.hpkeKey, options.hpkeKey)
 
   await world.pair(unused)
-  // Until the first key is forgotten; another life of the vault has the same ones.
+  // Until the first key is dropped; a restarted vault has the same ones.
   const more = await Promise.all([1, 2, 3, 4].map(() => world.api.pairings.rotateKey(owner)))
   t.strictSame(
     more.map(({ generation }) => generation),
@@ -295,7 +296,10 @@ t.test('the vault’s key is changed, and proxies that are paired follow it by t
   t.teardown(() => last.close())
   await until(async () => (await read(last)).status === 200, 'the proxy that followed reaches its vault')
   const { events } = await world.api.activity({ limit: 100 }, owner)
-  t.equal(events.filter((event) => /"key \d of the vault/.test(JSON.stringify(event))).length, 5)
+  t.equal(
+    events.filter((event) => /remote agents rotated: generation \d/.test(JSON.stringify(event))).length,
+    5,
+  )
 })
 
 t.test('what is the owner’s is not there over the relay, whatever program speaks', async (t) => {
@@ -307,7 +311,7 @@ t.test('what is the owner’s is not there over the relay, whatever program spea
   await world.api.pairings.confirm(offer.id, true, owner)
   await (await starting).close()
 
-  // The proxy refuses these by itself; a program of one's own, with the proxy's keys, does not.
+  // The proxy itself refuses these; another program with the proxy's keys does not.
   const { vaultId, serviceId } = options
   const file = openProxyState(options.home, vaultId, serviceId)
   const state = (await file.read())!
@@ -319,10 +323,10 @@ t.test('what is the owner’s is not there over the relay, whatever program spea
   const send = async (method: string, path: string, body: object = {}) => {
     const bytes = Buffer.from(method === 'GET' ? '' : JSON.stringify(body))
     const headers = { 'content-type': 'application/json', 'x-request-id': 'not "plain" at all' }
-    const answer = await client.call({ method: method as 'POST', path, headers, body: bytes })
-    const id = (answer.head['headers'] as Record<string, string>)['x-request-id']
+    const response = await client.call({ method: method as 'POST', path, headers, body: bytes })
+    const id = (response.head['headers'] as Record<string, string>)['x-request-id']
     t.notOk(id?.includes('"'), 'it stands in the log')
-    return { status: answer.head['status'], body: JSON.parse(Buffer.from(answer.body).toString('utf8')) }
+    return { status: response.head['status'], body: JSON.parse(Buffer.from(response.body).toString('utf8')) }
   }
   t.equal(
     (await send('POST', '/v1/vault/read', { scope: 'identity.name' })).status,
@@ -345,9 +349,9 @@ t.test('what is the owner’s is not there over the relay, whatever program spea
     ['POST', '/v1/vault/owner/backup', { file: '/tmp/x' }],
     ['POST', '/mcp'],
   ] as const) {
-    const { status, body: answer } = await send(method, path, body)
+    const { status, body: response } = await send(method, path, body)
     t.ok([403, 404, 405].includes(Number(status)), `${method} ${path}: ${status}`)
-    t.type(answer.error?.code, 'string')
+    t.type(response.error?.code, 'string')
   }
   t.equal(world.vault.state.locked, false)
 
@@ -360,7 +364,9 @@ t.test('what is the owner’s is not there over the relay, whatever program spea
   const paths = capabilities.routes.map(({ path }: { path: string }) => path)
   t.notOk(paths.includes('/v1/vault/lock'))
   t.ok(
-    world.api.capabilities().routes.some(({ path }) => path === '/v1/vault/lock'),
+    capabilitiesOf(world.api.about(), 'direct', operations).routes.some(
+      ({ path }) => path === '/v1/vault/lock',
+    ),
     'on this machine it is',
   )
 })

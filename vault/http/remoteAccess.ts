@@ -1,36 +1,36 @@
 import type { Clock } from '../../core/ports/clock.ts'
 import type { Log } from '../../core/ports/log.ts'
 import { VaultError } from '../errors/error.ts'
-import type { VaultApi } from '../host/vaultApi.ts'
+import type { VaultApi } from '../host/createVaultApi.ts'
+import { bodyText, requestIdOf } from '../loopback/callers.ts'
+import { remoteRoutes } from '../operations/table.ts'
 import type { Pairings } from '../ports/pairings.ts'
 import type { Records } from '../ports/records.ts'
 import type { Vault } from '../ports/vault.ts'
 import { type Connector, startConnector } from '../remote/connector.ts'
 import { createVaultIdentity, rotateVaultIdentity, type VaultIdentity } from '../remote/identity.ts'
-import type { PairingQuestion } from '../remote/pairingDesk.ts'
+import type { PairingRequest } from '../remote/pairingQueue.ts'
 import type { PairingRecord, PairingStore } from '../remote/pairingRecord.ts'
-import type { RemoteAnswer, RemoteRequest } from '../remote/remoteRequest.ts'
+import type { RemoteRequest, RemoteResponse } from '../remote/remoteRequest.ts'
 import { createDispatch, type Dispatch } from './dispatch.ts'
-import { requestIdOf } from './incoming.ts'
-import { bodyText } from './readBody.ts'
 
 export interface RemoteAccessOptions {
   readonly vault: Vault
   /** `wss://…` */
   readonly relay: string
-  /** PEM of the relay's certificate authority, where it has one of its own. */
+  /** PEM of the relay's certificate authority, if it is a private one. */
   readonly ca?: string
   readonly clock: Clock
   readonly log: Log
 }
 
 /**
- * The way for paired remote agents. Its keys and pairings are in the vault's records, so it is up while the vault is
- * open and down while it is locked.
+ * The connection to the relay for paired remote agents. Its keys and pairings are in the vault's records, so it is open only
+ * while the vault is unlocked.
  */
 export interface RemoteAccess {
   readonly pairings: Pairings
-  /** Begins to serve; called once the API is there. */
+  /** Starts to serve. Called once the API exists. */
   attach(api: VaultApi): Promise<void>
   close(): Promise<void>
 }
@@ -39,16 +39,18 @@ const OFFER_TTL_MS = 15 * 60_000
 const identityId = 'remote-identity'
 
 export function createRemoteAccess({ vault, relay, ca, clock, log }: RemoteAccessOptions): RemoteAccess {
-  const questions = new Map<string, { phrase: string; answer: (isSame: boolean) => void }>()
+  const approvals = new Map<string, { phrase: string; respond: (isSame: boolean) => void }>()
   let connector: Connector | undefined
   let dispatch: Dispatch | undefined
   let api: VaultApi | undefined
   let stopWatching = (): void => {}
   let rotation: Promise<unknown> = Promise.resolve()
-  // Starting and stopping take turns: an unlock right after a lock must find the old connector gone.
+  // Starts and stops run one after the other. If an unlock follows a lock, the old connector must have stopped first.
   let turn: Promise<void> = Promise.resolve()
   const inTurn = (work: () => Promise<void>): Promise<void> => {
-    turn = turn.then(work).catch((err: unknown) => log.error({ err }, 'the way for remote agents failed'))
+    turn = turn
+      .then(work)
+      .catch((err: unknown) => log.error({ err }, 'the connection for remote agents failed'))
     return turn
   }
   const start = () =>
@@ -57,6 +59,7 @@ export function createRemoteAccess({ vault, relay, ca, clock, log }: RemoteAcces
       connector = await startConnector({
         identity: await identityOf(vault, clock),
         relay,
+        routes: remoteRoutes,
         store: storeOf(vault.records),
         handle,
         confirm,
@@ -78,7 +81,7 @@ export function createRemoteAccess({ vault, relay, ca, clock, log }: RemoteAcces
     headers,
     body,
     signal,
-  }: RemoteRequest): Promise<RemoteAnswer> {
+  }: RemoteRequest): Promise<RemoteResponse> {
     const agent = api?.agentOf(agentId)
     if (dispatch === undefined || agent === undefined || agent.revokedAt !== null)
       throw new VaultError('UNAUTHORIZED')
@@ -93,14 +96,14 @@ export function createRemoteAccess({ vault, relay, ca, clock, log }: RemoteAcces
     })
   }
 
-  function confirm({ pairing, phrase, signal }: PairingQuestion): Promise<boolean> {
+  function confirm({ pairing, phrase, signal }: PairingRequest): Promise<boolean> {
     return new Promise((resolve) => {
-      const answer = (isSame: boolean) => {
-        questions.delete(pairing.id)
+      const respond = (isSame: boolean) => {
+        approvals.delete(pairing.id)
         resolve(isSame)
       }
-      questions.set(pairing.id, { phrase, answer })
-      signal.addEventListener('abort', () => answer(false), { once: true })
+      approvals.set(pairing.id, { phrase, respond })
+      signal.addEventListener('abort', () => respond(false), { once: true })
     })
   }
   function connected(): Connector {
@@ -120,7 +123,7 @@ export function createRemoteAccess({ vault, relay, ca, clock, log }: RemoteAcces
             state: pairing.state,
             created_at: new Date(pairing.createdAtMs).toISOString(),
             expires_at: new Date(pairing.expiresAtMs).toISOString(),
-            phrase: questions.get(pairing.id)?.phrase ?? null,
+            phrase: approvals.get(pairing.id)?.phrase ?? null,
           })),
       async create({ serviceId, agentId }) {
         const offer = await connected().createPairing({ serviceId, agentId, ttlMs: OFFER_TTL_MS })
@@ -132,15 +135,16 @@ export function createRemoteAccess({ vault, relay, ca, clock, log }: RemoteAcces
         }
       },
       async confirm(id, isSame) {
-        const question = questions.get(id)
-        if (question === undefined) throw new VaultError('NOT_FOUND', 'Nobody asks about this pairing now.')
-        question.answer(isSame)
+        const approval = approvals.get(id)
+        if (approval === undefined)
+          throw new VaultError('NOT_FOUND', 'This pairing is not waiting for a confirmation.')
+        approval.respond(isSame)
       },
       async resume(id) {
         await connected().resume(id)
       },
       rotateKey() {
-        // One after the other: each key follows the one that is stored.
+        // Rotations run one after the other, because each new key follows the stored one.
         const next = rotation.then(async () => {
           const used = connected()
           const identity = rotateVaultIdentity(await identityOf(vault, clock), clock.now())

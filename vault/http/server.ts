@@ -4,59 +4,65 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { type AddressInfo, connect } from 'node:net'
 import { dirname, join } from 'node:path'
 import type { Log } from '../../core/ports/log.ts'
-import { isToken } from '../agents/token.ts'
+import { isToken } from '../agents/agents.ts'
 import { VaultError } from '../errors/error.ts'
-import type { Caller } from '../host/caller.ts'
-import { createFailureRate } from '../host/rate.ts'
-import type { VaultApi } from '../host/vaultApi.ts'
-import { createDispatch, errorReply } from './dispatch.ts'
-import { assertLocalRequest } from './guard.ts'
-import { abortOf, endStalled, requestIdOf } from './incoming.ts'
-import { readBodyText } from './readBody.ts'
-import type { VaultReply } from './request.ts'
-import { isOpenPath } from './routes.ts'
+import { type Caller, createFailureRate } from '../host/caller.ts'
+import type { VaultApi } from '../host/createVaultApi.ts'
+import {
+  abortOf,
+  assertNoForeignPage,
+  endStalled,
+  hostsOf,
+  readBodyText,
+  requestIdOf,
+} from '../loopback/callers.ts'
+import { isOpenPath } from '../operations/table.ts'
+import { createDispatch, errorReply, type VaultReply } from './dispatch.ts'
 import { streamEvents } from './streamEvents.ts'
 
-/** Serves what lies below a path of its own, such as `/mcp` or the approvals page, behind the same guard. */
+/** Serves all paths below a path of its own, such as `/mcp` or the approvals page, behind the same guard. */
 export interface Mount {
   /** `/mcp`: that path and everything below it. */
   readonly path: string
-  /** True for a page: the vault's own origin may then call it, and the API from it. */
+  /** True for a page. The vault's own origin may then call it, and the page may call the API. */
   readonly isPage: boolean
   handle(req: IncomingMessage, res: ServerResponse, caller: Caller): void | Promise<void>
 }
 
 export interface VaultServerOptions {
   readonly host: string
-  /** Null for none: only the owner is served, on the socket. */
+  /** Null: there is no port, and only the owner is served, on the socket. */
   readonly port: number | null
-  /** Path of the owner's Unix socket; made with mode 0600. Undefined for none. */
+  /** Path of the owner's Unix socket, created with mode 0600. Undefined: no socket. */
   readonly socketPath?: string
-  /** True where the socket lies in the vault's folder, which this process holds: a process that answers there has lost it. */
+  /**
+   * True if the socket is in the vault's folder, which this process has locked. If another process still listens on the socket,
+   * that process has lost the folder.
+   */
   readonly isSocketInHome?: boolean
-  /** Name of the agent that a request without a token counts as: for test suites only. */
+  /** The agent as which requests without a token act, for test suites only. */
   readonly tokenlessAgent?: string
   readonly mounts?: readonly Mount[]
 }
 
 export interface VaultServer {
-  /** Port 0 where there is none. */
+  /** Port 0 where there is no port. */
   readonly address: Pick<AddressInfo, 'address' | 'port'>
   close(): Promise<void>
 }
 
-/** Open streams of one agent: a client needs one, and each keeps a connection. */
-const MOST_STREAMS_PER_AGENT = 8
-/** Connections over TCP, of everybody together, so that descriptors are left for the owner's socket and the vault's files. */
-const MOST_CONNECTIONS = 512
+/** Maximum open streams per agent. A client needs one, and each uses a connection. */
+const MAX_STREAMS_PER_AGENT = 8
+/** Maximum open TCP connections in total. File descriptors must remain for the owner's socket and the vault's files. */
+const MAX_CONNECTIONS = 512
 
 const loopback = new Set(['127.0.0.1', '::1', 'localhost'])
 
 /**
- * Serves a vault on loopback for agents and on a Unix socket for its owner. Never on another address: what is remote comes
+ * Serves a vault on loopback for agents and on a Unix socket for its owner, never on another address. Remote agents connect
  * through the relay.
  *
- * @throws {Error} for an address that is not loopback, a port or a socket that is taken
+ * @throws {Error} for an address that is not loopback, or a port or socket that is in use
  */
 export async function startVaultServer(
   api: VaultApi,
@@ -69,16 +75,18 @@ export async function startVaultServer(
   const failures = createFailureRate()
   const hasPage = options.mounts?.some(({ isPage }) => isPage) ?? false
   let port = 0
+  let hosts: ReadonlySet<string> = new Set()
   const web = createServer(timeouts, (req, res) => void onWeb(req, res))
   const own = createServer(timeouts, (req, res) => void onSocket(req, res))
-  web.maxConnections = MOST_CONNECTIONS
+  web.maxConnections = MAX_CONNECTIONS
   endStalled(web)
   const streams = new Map<string, number>()
-  // Nothing here is ever upgraded.
+  // Upgrades are never accepted.
   for (const server of [web, own]) server.on('upgrade', (_req, socket) => socket.destroy())
   if (options.port !== null) {
     await listen(web, { host: options.host, port: options.port })
     port = (web.address() as AddressInfo).port
+    hosts = hostsOf(options.host, port)
   }
   let isOwnSocket = (): boolean => false
   if (options.socketPath !== undefined) {
@@ -93,7 +101,7 @@ export async function startVaultServer(
   async function onWeb(req: IncomingMessage, res: ServerResponse): Promise<void> {
     const requestId = requestIdOf(req)
     try {
-      assertLocalRequest(req, port, hasPage)
+      assertNoForeignPage(req, hosts, hasPage)
       await serve(req, res, requestId, callerOf(req))
     } catch (error) {
       send(res, errorReply(error, requestId, log))
@@ -103,7 +111,7 @@ export async function startVaultServer(
   async function onSocket(req: IncomingMessage, res: ServerResponse): Promise<void> {
     const requestId = requestIdOf(req)
     try {
-      // A page can't open a Unix socket; whoever can is the owner, says the file's mode.
+      // A web page cannot open a Unix socket, and the file's mode lets only the owner connect.
       if (req.headers.origin !== undefined) throw new VaultError('ORIGIN_FORBIDDEN')
       await serve(req, res, requestId, { kind: 'owner', via: 'socket' })
     } catch (error) {
@@ -121,7 +129,7 @@ export async function startVaultServer(
     }
     const body = await readBodyText(req)
     const signal = abortOf(res)
-    const answer = await dispatch({
+    const response = await dispatch({
       method: req.method!,
       target: req.url!,
       headers: req.headers as Record<string, string | undefined>,
@@ -130,18 +138,18 @@ export async function startVaultServer(
       requestId,
       signal,
     })
-    send(res, answer)
+    send(res, response)
   }
 
-  /** @throws `RATE_LIMIT_EXCEEDED` for an agent that has enough of them open */
+  /** @throws `RATE_LIMIT_EXCEEDED` for an agent with too many open streams */
   function countStream(caller: Caller, res: ServerResponse): void {
     if (caller.kind !== 'agent') return
     const { id } = caller.agent
     const open = streams.get(id) ?? 0
-    if (open >= MOST_STREAMS_PER_AGENT)
+    if (open >= MAX_STREAMS_PER_AGENT)
       throw new VaultError(
         'RATE_LIMIT_EXCEEDED',
-        `Expected at most ${MOST_STREAMS_PER_AGENT} open streams of one agent.`,
+        `Expected at most ${MAX_STREAMS_PER_AGENT} open streams per agent.`,
         {
           retryAfterSeconds: 10,
         },
@@ -154,14 +162,14 @@ export async function startVaultServer(
     })
   }
 
-  /** Who is asking, by the credential alone. @throws `UNAUTHORIZED`, `VAULT_LOCKED`, `RATE_LIMIT_EXCEEDED` */
+  /** The caller, by its credential alone. @throws `UNAUTHORIZED`, `VAULT_LOCKED`, `RATE_LIMIT_EXCEEDED` */
   function callerOf(req: IncomingMessage): Caller {
     const token = tokenOf(req)
     if (token === undefined) return withoutToken()
     if (isToken(token, 'vow') && api.sessions.isValid(token)) return { kind: 'owner', via: 'direct' }
     const agent = isToken(token, 'vat') ? api.registry.byToken(token) : undefined
     if (agent !== undefined) return { kind: 'agent', agent, via: 'direct' }
-    // Before the first unlock nobody can be told apart.
+    // Before the first unlock, the vault recognizes no token.
     if (isToken(token, 'vat') && !api.registry.isLoaded) {
       if (isOpenPath(req.url!)) return { kind: 'anyone', via: 'direct' }
       throw new VaultError('VAULT_LOCKED')
@@ -170,7 +178,7 @@ export async function startVaultServer(
     throw new VaultError('UNAUTHORIZED')
   }
 
-  /** Whether a stream may go on: sessions end and agents are revoked while it is open. */
+  /** Whether a stream may stay open. Its session may have ended, or its agent may have been revoked meanwhile. */
   function isStillValid(req: IncomingMessage, caller: Caller): boolean {
     const token = tokenOf(req)
     if (caller.via === 'socket' || token === undefined) return true
@@ -199,7 +207,10 @@ export async function startVaultServer(
   }
 }
 
-/** Slow heads and bodies end; a request that waits for its owner has sent everything and may stay. */
+/**
+ * Time limits for sending headers and bodies. They do not apply to a request that waits for the owner, because it was sent
+ * completely.
+ */
 const timeouts = {
   headersTimeout: 10_000,
   requestTimeout: 30_000,
@@ -209,14 +220,14 @@ const timeouts = {
   noDelay: true,
 }
 
-/** Undefined where none was sent, empty where it is no bearer token. */
+/** The bearer token. Undefined if there is no header, empty if the header is not a bearer token. */
 function tokenOf({ headers: { authorization } }: IncomingMessage): string | undefined {
   return authorization === undefined ? undefined : (/^Bearer ([^\s]+)$/i.exec(authorization)?.[1] ?? '')
 }
 
 function send(res: ServerResponse, reply: VaultReply): void {
   if (res.destroyed || res.headersSent) return
-  // What was not read is not read any more.
+  // The connection closes, because the rest of the body is not read.
   if (reply.status === 413) res.shouldKeepAlive = false
   res.writeHead(reply.status, { ...reply.headers, 'content-length': Buffer.byteLength(reply.body) })
   res.end(reply.body)
@@ -233,19 +244,19 @@ function listen(server: Server, where: { host: string; port: number } | { path: 
 }
 
 /**
- * A socket that nobody answers on was left behind by a crash; elsewhere than in the vault's folder, one that is answered is another
- * vault's. It is made under a name of its own and renamed: Node removes the name that it listened on, and by the time this process
- * ends the path may be the socket of another one, which has the folder now.
+ * Listens on a socket. If a crash left a socket without a listener at the path, it is replaced. Outside the vault's folder, a
+ * socket with a listener belongs to another vault. The socket is created under a temporary name and renamed. At its end, Node
+ * removes the name on which it listened, but the path may then belong to another process.
  *
  * @returns whether the path is still this socket
  */
 async function listenOnSocket(server: Server, path: string, isInHome: boolean): Promise<() => boolean> {
   if (isSocket(path)) {
-    if (!isInHome && (await answers(path))) throw new Error(`Another vault listens on ${path}.`)
+    if (!isInHome && (await respond(path))) throw new Error(`Another vault listens on ${path}.`)
   } else if (existsSync(path)) throw new Error(`Expected a socket or nothing at ${path}.`)
-  // No longer than `owner.sock`: the length of a socket's path is bounded.
+  // The temporary name is not longer than `owner.sock`, because the length of a socket's path is limited.
   const made = join(dirname(path), `.${randomBytes(4).toString('hex')}`)
-  // The mode from the first moment on: between listening and chmod anybody could connect.
+  // The mode is set by the umask at creation. Between listen and chmod, any user could connect.
   const before = process.umask(0o177)
   try {
     await listen(server, { path: made })
@@ -262,7 +273,7 @@ function isSocket(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.isSocket() ?? false
 }
 
-const answers = (path: string): Promise<boolean> =>
+const respond = (path: string): Promise<boolean> =>
   new Promise((resolve) => {
     const probe = connect(path)
     probe.once('connect', () => {

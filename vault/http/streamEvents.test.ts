@@ -2,14 +2,14 @@ import { once } from 'node:events'
 import { type ClientRequest, type IncomingMessage, request } from 'node:http'
 import t, { type Test } from 'tap'
 import { until } from '../../test/helpers/rawHttp.ts'
-import { type RunningVault, startVault } from '../testing/startVault.ts'
-import { signBody } from '../testing/transfers.ts'
+import { type RunningVault, startVault } from '../../test/helpers/vault/startVault.ts'
+import { signBody } from '../../test/helpers/vault/transfers.ts'
 
 interface Stream {
   readonly status: number
-  /** Everything that was said so far. */
+  /** All events so far. */
   text(): string
-  /** Fulfilled when the vault has ended it. */
+  /** Fulfilled when the vault has ended the stream. */
   readonly closed: Promise<void>
   readonly isClosed: () => boolean
 }

@@ -1,15 +1,15 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { VaultEvent } from '../host/bus.ts'
 import type { OwnerContext } from '../host/caller.ts'
-import type { VaultApi } from '../host/vaultApi.ts'
+import type { VaultApi } from '../host/createVaultApi.ts'
 
 const HEARTBEAT_MS = 15_000
-/** A page that is quick enough gets all that one agent may have open at once. */
-const MOST_BUFFERED_BYTES = 1_048_576
+/** Maximum buffered bytes per stream. They are enough for everything that a single agent may have open. */
+const MAX_BUFFERED_BYTES = 1_048_576
 
 /**
- * `GET /v1/vault/events`: what happens, as server-sent events. Whoever reads too slowly is let go; a stream whose credential
- * ended is closed at once where that is an agent's token, and otherwise before anything more is said.
+ * `GET /v1/vault/events`: the vault's events as server-sent events. A client that reads too slowly is disconnected. When an
+ * agent's token ends, its stream is closed at once. When another credential ends, its stream is closed before the next event.
  */
 export function streamEvents(
   api: VaultApi,
@@ -45,7 +45,7 @@ export function streamEvents(
   res.flushHeaders()
 
   function write(text: string): void {
-    if (res.writableLength > MOST_BUFFERED_BYTES || !isStillValid()) res.destroy()
+    if (res.writableLength > MAX_BUFFERED_BYTES || !isStillValid()) res.destroy()
     else res.write(text)
   }
 }

@@ -1,10 +1,10 @@
 import t from 'tap'
-import type { PasswordHasher } from '../ports/passwordHasher.ts'
-import { createTestClock, password, quickHasher, startVault } from '../testing/startVault.ts'
+import { createTestClock, password, quickHasher, startVault } from '../../test/helpers/vault/startVault.ts'
+import type { PasswordHasher } from '../storage/password/kdf.ts'
 
 const unlock = '/v1/vault/unlock'
 
-/** A locked vault, its owner's session, and how often a password was hashed since. */
+/** A locked vault, its owner's browser session, and the number of password hashes since. */
 async function locked(t: Parameters<typeof startVault>[0]) {
   let hashes = 0
   const hasher: PasswordHasher = {
@@ -27,12 +27,12 @@ async function locked(t: Parameters<typeof startVault>[0]) {
 t.test('no stranger on this machine can keep the owner out, or make the vault work', async (t) => {
   const { vault, agent, asPage, hashed } = await locked(t)
   for (let i = 0; i < 40; i++) {
-    for (const answer of [
+    for (const response of [
       await vault.call('POST', unlock, { password: i % 2 === 0 ? password : 'a guess' }),
       await agent.call('POST', unlock, { password: 'a guess' }),
     ]) {
-      t.match([answer.status, answer.body.error.code], [403, 'OWNER_REQUIRED'])
-      t.match(answer.body.error.message, /tollgate vault (?:unlock|open)/)
+      t.match([response.status, response.body.error.code], [403, 'OWNER_REQUIRED'])
+      t.match(response.body.error.message, /tollgate vault (?:unlock|open)/)
     }
   }
   t.equal(hashed(), 0)

@@ -3,11 +3,14 @@ import { HDKey } from '@scure/bip32'
 import { HDKey as Slip10Key } from 'micro-key-producer/slip10.js'
 import t from 'tap'
 import { readVectors } from '../../test/helpers/vectors.ts'
-import { ed25519Key, ed25519PublicKey } from '../signer/ed25519.ts'
-import { loadNative, loadNoble } from '../signer/secp256k1.ts'
-import { checkPrivateKey } from './checkPrivateKey.ts'
-import { derivationPath, derivePrivateKey } from './derivation.ts'
-import { derivedKeyId, importedKeyId, parseDerivedKeyId } from './keyId.ts'
+import { checkPrivateKey, ed25519Key, ed25519PublicKey, loadNative, loadNoble } from './curves.ts'
+import {
+  derivationPath,
+  derivedKeyId,
+  derivePrivateKey,
+  importedKeyId,
+  parseDerivedKeyId,
+} from './derivation.ts'
 import { createMnemonic, fromEntropy, parseMnemonic, toEntropy, toSeed } from './mnemonic.ts'
 import { evmAddress, solanaAddress } from './vaultKeyring.ts'
 

@@ -4,6 +4,30 @@ import { entropyToMnemonic, generateMnemonic, mnemonicToEntropy } from '@scure/b
 import { wordlist } from '@scure/bip39/wordlists/english.js'
 import { VaultError } from '../errors/error.ts'
 
+/** A record of a mnemonic: the number of its entropy bytes, the entropy (16 to 32 bytes), and the derived seed (64 bytes). */
+export async function encodeSeed(mnemonic: string): Promise<Buffer> {
+  const words = parseMnemonic(mnemonic)
+  const entropy = toEntropy(words)
+  // The record contains the seed, so that unlocking never needs the words as a string.
+  const seed = await toSeed(words)
+  try {
+    return Buffer.concat([Uint8Array.of(entropy.length), entropy, seed])
+  } finally {
+    entropy.fill(0)
+    seed.fill(0)
+  }
+}
+
+/** The 64-byte seed of a record, in a new buffer. */
+export function seedOf(record: Buffer): Buffer {
+  return Buffer.from(record.subarray(1 + record[0]!))
+}
+
+/** The words of a record. */
+export function mnemonicOf(record: Buffer): string {
+  return fromEntropy(record.subarray(1, 1 + record[0]!))
+}
+
 const stretch = promisify(pbkdf2)
 const seedBytes = 64
 const rounds = 2048
@@ -14,9 +38,9 @@ export function createMnemonic(): string {
 }
 
 /**
- * The words of a mnemonic, one blank between them, in lower case.
- * @throws `VALIDATION_ERROR` unless they are 12, 15, 18, 21 or 24 English words with a right checksum. The message does
- *         not repeat them.
+ * The words of a mnemonic in lower case, separated by single spaces.
+ * @throws `VALIDATION_ERROR` unless they are 12, 15, 18, 21 or 24 English words with a valid checksum. The message does not
+ *   contain them
  */
 export function parseMnemonic(text: string): string {
   const words = text.normalize('NFKD').trim().toLowerCase().split(/\s+/)
@@ -28,17 +52,17 @@ export function parseMnemonic(text: string): string {
     const unknown = words.flatMap((word, i) => (wordlist.includes(word) ? [] : [i + 1]))
     const what =
       unknown.length > 0
-        ? `word ${unknown.join(', ')} is not on the list`
-        : `${words.length} words whose checksum is wrong`
-    // No cause: the library's message may quote a word.
+        ? `word ${unknown.join(', ')} is not in the word list`
+        : `${words.length} words with a wrong checksum`
+    // The error has no cause, because the library's message may quote a word.
     throw new VaultError(
       'VALIDATION_ERROR',
-      `Expected 12, 15, 18, 21 or 24 English BIP-39 words with their checksum, got ${what}. Check the order and the spelling.`,
+      `Expected 12, 15, 18, 21 or 24 English BIP-39 words with a valid checksum, got ${what}. Check the order and the spelling.`,
     )
   }
 }
 
-/** The entropy of a parsed mnemonic: what is stored, because bytes can be wiped and words can not. */
+/** The entropy of a parsed mnemonic. It is stored instead of the words, because bytes can be wiped and strings cannot. */
 export function toEntropy(mnemonic: string): Buffer {
   const entropy = mnemonicToEntropy(mnemonic, wordlist)
   const copy = Buffer.from(entropy)
@@ -46,7 +70,7 @@ export function toEntropy(mnemonic: string): Buffer {
   return copy
 }
 
-/** The words again, for the owner who asked for them. */
+/** The words again, for the owner's export. */
 export function fromEntropy(entropy: Uint8Array): string {
   return entropyToMnemonic(entropy, wordlist)
 }

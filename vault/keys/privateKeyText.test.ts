@@ -31,13 +31,13 @@ t.test('an address is no key of either family, and is called an address', (t) =>
   const evm = '0x70997970C51812dc3A010C7d01b50e0d17dc79C8'
   const solana = base58.encode(key)
   for (const family of ['evm', 'solana'] as const) {
-    for (const [text, said] of [
-      [evm, /got an address of EVM\. Nothing was stored/],
-      [`${evm.toLowerCase()}\n`, /got an address of EVM/],
-      [` ${solana}\n`, /got an address of Solana\. Nothing was stored/],
-      ['11111111111111111111111111111111', /got an address of Solana/],
+    for (const [text, lines] of [
+      [evm, /got an EVM address\. Nothing was stored/],
+      [`${evm.toLowerCase()}\n`, /got an EVM address/],
+      [` ${solana}\n`, /got a Solana address\. Nothing was stored/],
+      ['11111111111111111111111111111111', /got a Solana address/],
     ] as const)
-      t.throws(() => readPrivateKeyText(family, text), { code: 'VALIDATION_ERROR', message: said }, text)
+      t.throws(() => readPrivateKeyText(family, text), { code: 'VALIDATION_ERROR', message: lines }, text)
   }
   t.end()
 })

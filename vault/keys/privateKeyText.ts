@@ -2,25 +2,25 @@ import { base58 } from '@scure/base'
 import { VaultError } from '../errors/error.ts'
 import type { KeyFamily } from '../ports/keyring.ts'
 
-/** Longer than any form of a key, with blanks. */
+/** Longer than any form of a key, including spaces. */
 const LONGEST = 1_024
 
 const hexForm = /^(?:0x)?((?:[0-9a-fA-F]{2}){1,64})$/
 const bytesForm = /^\[[\d,\s]+\]$/
 
 /**
- * The bytes of a private key as wallets write them: hex, with or without `0x`, for EVM; for Solana base58 of 64 bytes, the
- * list of 64 numbers of solana-keygen, or hex. Whether they are a key is for `checkPrivateKey`. 32 bytes in base58 are an
- * address: they would be taken for a seed, and a key made of them would be one that everyone can make.
+ * The bytes of a private key as wallets write them: hex, with or without `0x`, for EVM; for Solana base58 of 64 bytes, the list
+ * of 64 numbers of solana-keygen, or hex. `checkPrivateKey` validates them. 32 bytes in base58 are refused, because they are an
+ * address. If a public address became a seed, any program could derive the key.
  *
- * @throws `VALIDATION_ERROR`; the message never repeats the text
+ * @throws `VALIDATION_ERROR`. The message never contains the text
  */
 export function readPrivateKeyText(family: KeyFamily, text: string): Buffer {
   const trimmed = text.trim()
   if (isAddress(trimmed))
     throw new VaultError(
       'VALIDATION_ERROR',
-      `Expected a private key, got ${trimmed.startsWith('0x') ? 'an address of EVM' : 'an address of Solana'}. Nothing was stored. Export the private key of this account from the wallet that has it, and import that.`,
+      `Expected a private key, got ${trimmed.startsWith('0x') ? 'an EVM address' : 'a Solana address'}. Nothing was stored. Export the private key of this account from its wallet, then import that.`,
     )
   const bytes = trimmed.length > LONGEST ? undefined : decode(family, trimmed)
   if (bytes !== undefined) return bytes
@@ -32,7 +32,10 @@ export function readPrivateKeyText(family: KeyFamily, text: string): Buffer {
   )
 }
 
-/** How wallets of the family take a key: `0x` and hex for EVM; base58 of the 64 bytes, private and public, for Solana. */
+/**
+ * A key in the form that the family's wallets accept. It is `0x` and hex for EVM, and base58 of the 64 private and public bytes
+ * for Solana.
+ */
 export function writePrivateKeyText(
   family: KeyFamily,
   privateKey: Uint8Array,
@@ -47,7 +50,7 @@ export function writePrivateKeyText(
   }
 }
 
-/** Of either family: an address of the other one is no key, either. */
+/** Whether a text is an address of either family, because an address of the other family is not a key either. */
 function isAddress(text: string): boolean {
   if (/^0x[0-9a-fA-F]{40}$/.test(text)) return true
   if (!/^[1-9A-HJ-NP-Za-km-z]{32,44}$/.test(text)) return false
@@ -58,7 +61,7 @@ function decode(family: KeyFamily, text: string): Buffer | undefined {
   const hex = hexForm.exec(text)?.[1]
   if (family === 'evm') return hex === undefined ? undefined : Buffer.from(hex, 'hex')
   if (bytesForm.test(text)) return fromList(text)
-  // 64 digits are more likely hex than base58, and 64 characters of base58 are no key's length.
+  // 64 digits are read as hex, because a key in base58 never has 64 characters.
   if (hex !== undefined && (hex.length === 64 || hex.length === 128)) return Buffer.from(hex, 'hex')
   try {
     return Buffer.from(base58.decode(text))

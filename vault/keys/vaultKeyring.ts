@@ -2,10 +2,9 @@ import { keccak_256 } from '@noble/hashes/sha3.js'
 import { base58 } from '@scure/base'
 import { VaultError } from '../errors/error.ts'
 import type { KeyFamily, KeyInfo, Keyring } from '../ports/keyring.ts'
-import { derivationPath } from './derivation.ts'
-import { derivedKeyId } from './keyId.ts'
+import { derivationPath, derivedKeyId } from './derivation.ts'
 
-/** What of the keyring is kept: nothing secret. */
+/** The stored state of the keyring, without secrets. */
 export interface KeyringState {
   readonly keys: readonly KeyInfo[]
   readonly defaults: { readonly evm: string; readonly solana: string }
@@ -15,7 +14,7 @@ export interface KeyringState {
 export interface KeyringSupport {
   /** Throws when the vault is locked. */
   beforeUse(): void
-  /** Asks the signing process. */
+  /** Requests a public key from the signing process. */
   publicKey(keyId: string): Promise<Buffer>
   save(state: KeyringState): Promise<void>
 }
@@ -23,7 +22,7 @@ export interface KeyringSupport {
 const firstKeys = { evm: derivedKeyId('evm', 0), solana: derivedKeyId('solana', 0) }
 const firstTestKeys = { evm: derivedKeyId('evm', 0, true), solana: derivedKeyId('solana', 0, true) }
 
-/** {@link Keyring} of one vault; addresses are answered from memory. */
+/** {@link Keyring} of one vault. Addresses come from memory. */
 export class VaultKeyring implements Keyring {
   readonly #support: KeyringSupport
   readonly #keys = new Map<string, KeyInfo>()
@@ -34,7 +33,7 @@ export class VaultKeyring implements Keyring {
     this.#support = support
   }
 
-  /** Takes in what was saved; for a new seed, nothing. */
+  /** Loads the stored state. Undefined for a new seed. */
   load(state: KeyringState | undefined): void {
     this.clear()
     if (state === undefined) return
@@ -52,7 +51,7 @@ export class VaultKeyring implements Keyring {
     this.#testDefaults = firstTestKeys
   }
 
-  /** Key ids that {@link default} answers with. */
+  /** The key ids that {@link default} returns. */
   get defaults(): Pick<KeyringState, 'defaults' | 'testDefaults'> {
     return { defaults: this.#defaults, testDefaults: this.#testDefaults }
   }
@@ -97,7 +96,7 @@ export class VaultKeyring implements Keyring {
     return false
   }
 
-  /** Remembers a key that the signing process has. */
+  /** Adds a key that the signing process already has. */
   async add(key: Omit<KeyInfo, 'address' | 'publicKey'>): Promise<KeyInfo> {
     const { keyId, family } = key
     const publicKey = await this.#support.publicKey(keyId)
@@ -114,8 +113,8 @@ export class VaultKeyring implements Keyring {
 }
 
 /**
- * The address of an uncompressed secp256k1 public key (65 bytes, the first is 4), with its checksum in the letters'
- * case: the last 20 bytes of keccak-256 over the 64 bytes. @see https://eips.ethereum.org/EIPS/eip-55
+ * The checksummed address of an uncompressed secp256k1 public key (65 bytes, the first is 4): the last 20 bytes of keccak-256
+ * over the other 64. @see https://eips.ethereum.org/EIPS/eip-55
  */
 export function evmAddress(publicKey: Uint8Array): string {
   if (publicKey.length !== 65 || publicKey[0] !== 4) {

@@ -7,10 +7,10 @@ import { fileURLToPath } from 'node:url'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
 import t, { type Test } from 'tap'
-import { createVaultBox } from '../../cli/vault/testing/vaultProcess.ts'
+import { createVaultBox } from '../../test/helpers/cli/vault/vaultProcess.ts'
 import { freePort } from '../../test/helpers/freePort.ts'
-import { initialize } from './testing/startMcp.ts'
-import { until } from './testing/until.ts'
+import { initialize } from '../../test/helpers/vault/mcp/startMcp.ts'
+import { until } from '../../test/helpers/vault/mcp/until.ts'
 
 const main = fileURLToPath(new URL('../../cli/main.ts', import.meta.url))
 
@@ -55,16 +55,18 @@ t.test('a client that starts its servers reaches a running vault with a token an
 
   await first.stop()
   await t.rejects(call('vault_list_scopes'), {
-    message: /No vault answers at http.*start it with tollgate vault/,
+    message: /No vault responds at http.*Start a vault with tollgate vault/,
   })
   const second = await box.serve(served)
   t.match(await call('vault_get_address', { chain: 'base' }), { address: /^0x/ }, 'another session was begun')
 
   const waiting = call('vault_sign_message', { chain: 'base', message: 'hi', wait_seconds: 100 })
-  const told = t.rejects(waiting, { message: /It may have been done: look at vault_activity/ })
+  const notified = t.rejects(waiting, {
+    message: /The action may have been performed, so check vault_activity/,
+  })
   await until(async () => (await box.run(['approvals', '--json'])).stdout.includes('apr_'))
   await second.kill()
-  await told
+  await notified
   await box.serve(served)
   t.match(await call('vault_list_scopes'), { scopes: Array }, 'and it goes on')
 
@@ -95,24 +97,24 @@ t.test('what came before the input ended is answered, and a wrong token says so'
       text(child.stderr),
       once(child, 'exit'),
     ])
-    const answers = stdout.split('\n').filter((line) => line !== '')
-    const all = answers.map((line) => JSON.parse(line))
+    const responses = stdout.split('\n').filter((line) => line !== '')
+    const all = responses.map((line) => JSON.parse(line))
     return {
       status,
       stderr,
-      answers: all.filter(({ id }) => id !== 3),
+      responses: all.filter(({ id }) => id !== 3),
       refused: all.find(({ id }) => id === 3),
     }
   }
   const good = await run({ TOLLGATE_VAULT_TOKEN: token })
   t.equal(good.status, 0)
-  t.match(good.answers, [
+  t.match(good.responses, [
     { id: 1, result: { protocolVersion: '2024-11-05' } },
     { id: 2, result: { tools: Array } },
   ])
   t.match(good.refused, { error: { code: -32_700, message: /UTF-8/ } })
   const wrong = await run({ TOLLGATE_VAULT_TOKEN: `${token.slice(0, -4)}AAAA` })
-  t.match(wrong.answers[0], { id: 1, error: { message: /missing, unknown or revoked/ } })
+  t.match(wrong.responses[0], { id: 1, error: { message: /missing, unknown or revoked/ } })
   t.match(await run({}), { status: 2, stderr: /--token-file or TOLLGATE_VAULT_TOKEN/ })
   const empty = join(box.home, '..', 'empty')
   writeFileSync(empty, '')

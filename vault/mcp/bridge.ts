@@ -10,23 +10,23 @@ import {
   type JSONRPCMessage,
   type RequestId,
 } from '@modelcontextprotocol/sdk/types.js'
-import { stdioMessages } from './stdioMessages.ts'
+import { stdioMessages } from './jsonRpc.ts'
 
-/** Thrown where the vault does not know the session any more: it was restarted, or nobody used it for long. */
+/** The vault no longer has the MCP session, because the vault was restarted or the session was idle for too long. */
 class SessionEnded extends Error {}
 
 const outcomeUnknown =
-  'The connection to the vault was lost, and with it the answer. It may have been done: look at vault_activity before you do it again.'
+  'The connection to the vault was lost before the response came. The action may have been performed, so check vault_activity before you repeat it.'
 
 /**
- * Passes messages between standard input and output and a vault's `/mcp`, until the input ends and what came before is
- * answered. A session that ended is begun again with what the client said at its start: a client that starts its server
- * itself has one session for its whole life.
+ * Passes messages between standard input and output and a vault's `/mcp`, until the input ends and earlier requests have their
+ * responses. If the vault ends the MCP session, the bridge starts another one with the client's own initialize message, because
+ * a client on standard input never starts a second session itself.
  */
 export async function bridgeMcp(url: URL, token: string): Promise<void> {
   const messages = stdioMessages((message) => process.stdout.write(message))
   const stdio = new StdioServerTransport(messages, process.stdout)
-  /** Requests of the client that have no answer yet. */
+  /** Requests of the client that have no response yet. */
   const open = new Set<RequestId>()
   const { promise: allAnswered, resolve: allDone } = Promise.withResolvers<void>()
   let isOver = false
@@ -38,7 +38,7 @@ export async function bridgeMcp(url: URL, token: string): Promise<void> {
   async function connect(): Promise<StreamableHTTPClientTransport> {
     const transport: StreamableHTTPClientTransport = new StreamableHTTPClientTransport(url, {
       requestInit: { headers: { authorization: `Bearer ${token}` } },
-      fetch: (to, init) => ask(to, init, () => transport.sessionId !== undefined, lost),
+      fetch: (to, init) => callVault(to, init, () => transport.sessionId !== undefined, lost),
     })
     transport.onmessage = back
     await (transport as Transport).start()
@@ -74,12 +74,13 @@ export async function bridgeMcp(url: URL, token: string): Promise<void> {
     }
   }
 
-  /** Begins another session as the client began the first; the client hears nothing of it. */
+  /** Starts another MCP session with the client's first message. The client does not notice it. */
   async function renew(): Promise<void> {
     const next = await connect()
     const answered = new Promise<void>((resolve, reject) => {
       next.onmessage = (message) => {
-        if (!isJSONRPCResultResponse(message)) return reject(new Error('The vault did not begin a session.'))
+        if (!isJSONRPCResultResponse(message))
+          return reject(new Error('The vault did not start an MCP session.'))
         next.setProtocolVersion((message.result as InitializeResult).protocolVersion)
         resolve()
       }
@@ -96,16 +97,19 @@ export async function bridgeMcp(url: URL, token: string): Promise<void> {
     const { code } = ((error as Error).cause ?? {}) as NodeJS.ErrnoException
     const why =
       code === 'ECONNREFUSED'
-        ? `No vault answers at ${url.href}: start it with tollgate vault --mode http-mcp.`
+        ? `No vault responds at ${url.href}. Start a vault with tollgate vault --mode http-mcp.`
         : error instanceof TypeError
           ? outcomeUnknown
           : String((error as Error).message)
     back({ jsonrpc: '2.0', id: message.id, error: { code: -32_000, message: why } })
   }
 
-  /** The answer to a request ended; where it held none, the client hears so and does not wait for ever. */
+  /**
+   * Called when the response stream of a request has ended. If it contained no response, the client gets an error, so that it
+   * does not wait forever.
+   */
   function lost(id: RequestId): void {
-    // What came last is on its way through the transport.
+    // The timer is needed because the last message may still be in the transport.
     setTimeout(() => {
       if (open.has(id)) back({ jsonrpc: '2.0', id, error: { code: -32_000, message: outcomeUnknown } })
     }, 200)
@@ -118,10 +122,11 @@ export async function bridgeMcp(url: URL, token: string): Promise<void> {
   })
   stdio.onmessage = (message) => {
     if (isJSONRPCRequest(message)) open.add(message.id)
-    // Who cancels a request gets no answer to it.
+    // A cancelled request gets no response.
     else if ('method' in message && message.method === 'notifications/cancelled')
       close(message.params?.['requestId'] as RequestId)
-    // A notification is heard before what follows it; a request may take minutes.
+    // The bridge waits for a notification before it sends the next message. It does not wait for a request, which may take
+    // minutes.
     inTurn = inTurn.then(() => {
       const done = forth(message)
       return isJSONRPCRequest(message) ? undefined : done
@@ -140,22 +145,23 @@ export async function bridgeMcp(url: URL, token: string): Promise<void> {
 }
 
 /**
- * An answer that is an error becomes the error of the request that it is for: the vault names no id, because it did not
- * read so far.
+ * Sends a message. An HTTP error becomes the error of its JSON-RPC request. The vault's error has no id, because the vault
+ * could not read the request's id.
  */
-async function ask(
+async function callVault(
   to: string | URL,
   init: RequestInit | undefined,
   hasSession: () => boolean,
   ended: (id: RequestId) => void,
 ): Promise<Response> {
-  const answer = await fetch(to, init)
-  if (init?.method !== 'POST') return answer
+  const response = await fetch(to, init)
+  if (init?.method !== 'POST') return response
   const message = JSON.parse(String(init.body)) as { id?: RequestId }
-  if (answer.ok) return message.id === undefined ? answer : watched(answer, () => ended(message.id!))
-  if (answer.status === 404 && hasSession()) throw new SessionEnded('The session ended.')
-  const { error } = ((await answer.json().catch(() => undefined)) ?? {}) as { error?: VaultSays }
-  if (message.id === undefined || error === undefined) throw new Error(`The vault answered ${answer.status}.`)
+  if (response.ok) return message.id === undefined ? response : watched(response, () => ended(message.id!))
+  if (response.status === 404 && hasSession()) throw new SessionEnded('The MCP session ended.')
+  const { error } = ((await response.json().catch(() => undefined)) ?? {}) as { error?: VaultSays }
+  if (message.id === undefined || error === undefined)
+    throw new Error(`The vault returned status ${response.status}.`)
   const shown =
     typeof error.code === 'number'
       ? error
@@ -163,22 +169,22 @@ async function ask(
   return Response.json({ jsonrpc: '2.0', id: message.id, error: shown })
 }
 
-/** The same answer, whose end is told, however it ended. */
-function watched(answer: Response, ended: () => void): Response {
+/** The same response, with a callback that is called when it ends in any way. */
+function watched(response: Response, ended: () => void): Response {
   async function* chunks(body: ReadableStream<Uint8Array>) {
     try {
       yield* body
     } catch {
-      // Cut off: told below, to the one who waits for it.
+      // A response that is cut off is reported by the callback.
     } finally {
       ended()
     }
   }
-  const body = answer.body === null ? null : ReadableStream.from(chunks(answer.body))
-  return new Response(body as never, { status: answer.status, headers: answer.headers })
+  const body = response.body === null ? null : ReadableStream.from(chunks(response.body))
+  return new Response(body as never, { status: response.status, headers: response.headers })
 }
 
-/** An error in the protocol's form, or in the one of the vault's routes. */
+/** An error in the form of the protocol, or of the vault's routes. */
 interface VaultSays {
   readonly code: number | string
   readonly message: string

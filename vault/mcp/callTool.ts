@@ -1,17 +1,16 @@
 import { randomUUID } from 'node:crypto'
 import type { Log } from '../../core/ports/log.ts'
-import { isVaultError, VaultError } from '../errors/error.ts'
-import { errorBody } from '../errors/errorBody.ts'
+import { errorBody, isVaultError, VaultError } from '../errors/error.ts'
 import type { Asked, RequestContext } from '../host/caller.ts'
-import type { VaultApi } from '../host/vaultApi.ts'
-import type { Tool } from './tool.ts'
-import { waiting } from './toolTable.ts'
+import type { VaultApi } from '../host/createVaultApi.ts'
+import type { Tool } from '../operations/operation.ts'
+import { waiting } from './toolSchemas.ts'
 
-/** How often a client that waits for the owner hears that it still does. */
+/** Pause between two progress notifications to a client that waits for the owner, in ms. */
 const EVERY_MS = 5_000
 const DEFAULT_WAIT_SECONDS = 25
 
-/** What a tool call ends with, in the protocol's own words (CallToolResult). */
+/** The result of a tool call, in the protocol's form (CallToolResult). */
 export interface ToolResult {
   readonly [name: string]: unknown
   readonly content: { type: 'text'; text: string }[]
@@ -19,20 +18,20 @@ export interface ToolResult {
   readonly isError?: true
 }
 
-/** One call as the transport hands it over. */
+/** One call, as the transport passes it on. */
 export interface ToolCall {
   readonly tool: Tool
   readonly input: Readonly<Record<string, unknown>>
-  /** Aborted when the client cancels or has gone: then nobody waits for the owner any longer. */
+  /** Aborted when the client cancels or disconnects. The wait for the owner then ends. */
   readonly signal: AbortSignal
   readonly requestId?: string | undefined
-  /** Tells the client how long it has been waiting; absent when it did not ask to hear of it. */
-  readonly tellProgress?: ((seconds: number, total: number, message: string) => void) | undefined
+  /** Sends the client the seconds that the call has waited. Absent if the client did not request progress. */
+  readonly reportProgress?: ((seconds: number, total: number, message: string) => void) | undefined
 }
 
 /**
- * Runs one tool for one agent. Whatever goes wrong is a result that the agent can read, never a protocol error: an agent
- * sees results, and its client keeps protocol errors to itself.
+ * Runs one tool for one agent. Every failure is a tool result, because the agent can read it. The client would not show a
+ * protocol error to the agent.
  */
 export async function callTool(
   api: VaultApi,
@@ -52,25 +51,26 @@ export async function callTool(
 }
 
 async function run(api: VaultApi, call: ToolCall, caller: RequestContext): Promise<ToolResult> {
-  const { tool, tellProgress, signal } = call
+  const { tool, reportProgress, signal } = call
   const { input, waitSeconds } = takeWait(tool, call.input)
-  const progress = tellProgress && startProgress(waitSeconds, tellProgress)
+  const progress = reportProgress && startProgress(waitSeconds, reportProgress)
   try {
-    const { status, body } = await tool.run(api, input, {
+    const context = {
       ...caller,
       signal,
       waitMs: waitSeconds * 1_000,
       ...(progress && { onAsked: progress.begin }),
-    })
-    return status === 202 ? pending(body) : told(body)
+    }
+    const { status, body } = await tool.run(api, { input, name: '', context })
+    return status === 202 ? pending(body) : toResult(body)
   } finally {
     progress?.stop()
   }
 }
 
-/** Takes out what tools that may ask have beside the operation's own fields. @throws `VALIDATION_ERROR` */
+/** Separates the common fields of tools that may need approval from the operation's own. @throws `VALIDATION_ERROR` */
 function takeWait({ mayAsk }: Tool, input: Readonly<Record<string, unknown>>) {
-  // Where it means nothing it is a field that does not exist, and refused as such by the operation.
+  // For any other tool it is an unknown field, which the operation refuses.
   if (!mayAsk || input['wait_seconds'] === undefined) return { input, waitSeconds: DEFAULT_WAIT_SECONDS }
   const { wait_seconds, ...rest } = input
   const { wait_seconds: waitSeconds = DEFAULT_WAIT_SECONDS } = waiting.check({ wait_seconds })
@@ -78,28 +78,28 @@ function takeWait({ mayAsk }: Tool, input: Readonly<Record<string, unknown>>) {
 }
 
 const pending = ({ approval_id, expires_at }: Readonly<Record<string, unknown>>): ToolResult =>
-  told({
+  toResult({
     status: 'pending',
     approval_id,
     expires_at,
     next:
-      'The owner has been asked and has not answered yet. Tell your user; then call this tool again with the same ' +
-      'arguments to wait on: it joins the same question and gives the result once the owner agrees. ' +
-      'vault_approval_status tells how it stands.',
+      'The owner was asked and has not decided yet. Tell your user, then call this tool again with the same ' +
+      'arguments to keep waiting. The repeated call joins the same approval and returns the result once the owner approves. ' +
+      'vault_approval_status returns its state.',
   })
 
 function failed(error: unknown): ToolResult {
   const { error: shown } = errorBody(error)
   const seconds = isVaultError(error) ? error.retryAfterSeconds : undefined
   const body = { error: seconds === undefined ? shown : { ...shown, retry_after_seconds: seconds } }
-  return { ...told(body), isError: true }
+  return { ...toResult(body), isError: true }
 }
 
 /**
- * The same twice: structured, and as text for clients of before 2025-06-18. What is null is left out, so that each field has
- * one type.
+ * The body as structured content, and as text for clients older than 2025-06-18. Null fields are omitted, so that each field
+ * has one type.
  */
-function told(body: object): ToolResult {
+function toResult(body: object): ToolResult {
   const json = JSON.stringify(body, (_key, value: unknown) =>
     value === null ? undefined : typeof value === 'bigint' ? String(value) : value,
   )
@@ -107,14 +107,14 @@ function told(body: object): ToolResult {
 }
 
 interface Progress {
-  /** Called when the owner is asked; from then on the client is told, at once and every few seconds. */
+  /** Called when the owner's approval is requested. From then on the client gets progress every few seconds. */
   readonly begin: (asked: Asked) => void
   readonly stop: () => void
 }
 
 /**
- * Tells a client that the owner is being waited for. Seconds are what grows, because the protocol wants each value to be
- * higher than the one before (MCP 2025-11-25, "Progress").
+ * Reports to a client that the owner is being asked. The progress value is the seconds that the call has waited, because the
+ * protocol requires a growing value (MCP 2025-11-25, "Progress").
  */
 export function startProgress(
   waitSeconds: number,
@@ -125,7 +125,7 @@ export function startProgress(
     begin({ approvalId, expiresAtMs }) {
       if (timer !== undefined || waitSeconds === 0) return
       const until = new Date(expiresAtMs).toISOString()
-      const message = `The owner is asked (${approvalId}) and can answer until ${until}.`
+      const message = `Waiting for the owner (${approvalId}), who can decide until ${until}.`
       let seconds = 0
       const next = (): void => {
         tell(seconds, waitSeconds, message)

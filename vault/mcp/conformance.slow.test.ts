@@ -1,7 +1,7 @@
 import t from 'tap'
-import { createVaultBox } from '../../cli/vault/testing/vaultProcess.ts'
+import { createVaultBox } from '../../test/helpers/cli/vault/vaultProcess.ts'
 import { passesConformance } from '../../test/helpers/conformance.ts'
-import { initialize } from './testing/startMcp.ts'
+import { initialize } from '../../test/helpers/vault/mcp/startMcp.ts'
 
 t.test('a running vault passes the conformance suite of the protocol', async (t) => {
   const box = createVaultBox(t)
@@ -9,7 +9,7 @@ t.test('a running vault passes the conformance suite of the protocol', async (t)
   const { url } = await box.serve(['--mode', 'http-mcp', '--insecure-no-token'])
   await passesConformance(t, `${url}/mcp`)
 
-  // Later versions of the suite have this as server-session-lifecycle; the one that is used here does not.
+  // Later versions of the suite have this as server-session-lifecycle; the version in use does not.
   const headers = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' }
   const send = (method: string, body?: object, more: object = {}) =>
     fetch(`${url}/mcp`, {
@@ -33,10 +33,10 @@ t.test('without --mode http-mcp there is no /mcp', async (t) => {
   const box = createVaultBox(t)
   await box.json(['init', ...box.withPassword])
   const { url } = await box.serve(['--insecure-no-token'])
-  const answer = await fetch(`${url}/mcp`, {
+  const response = await fetch(`${url}/mcp`, {
     method: 'POST',
     headers: { 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
     body: JSON.stringify(initialize()),
   })
-  t.equal(answer.status, 404)
+  t.equal(response.status, 404)
 })

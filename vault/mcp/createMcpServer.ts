@@ -8,13 +8,13 @@ import {
 } from '@modelcontextprotocol/sdk/types.js'
 import { AjvJsonSchemaValidator } from '@modelcontextprotocol/sdk/validation/ajv-provider.js'
 import type { Log } from '../../core/ports/log.ts'
-import { vaultName } from '../host/capabilities.ts'
-import type { VaultApi } from '../host/vaultApi.ts'
+import type { VaultApi } from '../host/createVaultApi.ts'
+import type { Tool } from '../operations/operation.ts'
+import { tools as allTools, interfaceVersion, vaultName } from '../operations/table.ts'
 import { callTool } from './callTool.ts'
-import type { Tool } from './tool.ts'
-import { inputSchemaOf, outputSchemaOf, toolTable } from './toolTable.ts'
+import { inputSchemaOf, outputSchemaOf } from './toolSchemas.ts'
 
-/** The tools of a vault and how clients see them; the same for every session, so made once. */
+/** The tools of a vault as clients see them. They are built once and are the same for every MCP session. */
 export interface McpTools {
   readonly byName: ReadonlyMap<string, Tool>
   readonly listed: readonly object[]
@@ -23,18 +23,18 @@ export interface McpTools {
 export interface McpServerOptions {
   readonly api: VaultApi
   readonly tools: McpTools
-  /** Whose session this is: every call is made by this agent, as it is then. */
+  /** The session's agent. Every call is made as this agent in its current state. */
   readonly agentId: string
   readonly log: Log
-  /** Aborted when the client has gone, where one connection is the whole session. */
+  /** Aborted when the client disconnects, if one connection is the whole session. */
   readonly gone?: AbortSignal
-  /** Called when the client cancels a request: it gets no answer any more. */
+  /** Called when the client cancels a request, which then gets no response. */
   readonly onCancelled?: (id: RequestId) => void
-  /** Called with each tool call, from its beginning to its end. */
+  /** Called with the promise of each tool call. */
   readonly onCall?: (work: Promise<unknown>) => void
 }
 
-/** What the transport knows of the HTTP request that a call came in; handed through the SDK's own field for it. */
+/** The HTTP request that brought a call. The SDK passes it on in a field of its own. */
 export interface CallOrigin {
   readonly requestId: string
   /** Aborted when the connection is gone. */
@@ -42,44 +42,50 @@ export interface CallOrigin {
 }
 
 const instructions =
-  'This is the vault of a person who lets you use wallets, stored values and API credentials without handing over keys. ' +
-  'Begin with vault_list_scopes. What you ask for is decided by the owner’s rules or by the owner, who may take minutes: a ' +
-  'call waits for wait_seconds, then its result has status pending, approval_id and expires_at, and the question is open. ' +
-  'Tell your user about it and call the same tool again with the same arguments to get the result. A result with error says ' +
+  'This vault lets you use a person’s wallets, stored values and API credentials without access to the keys. ' +
+  'Start with vault_list_scopes. The owner’s rules decide on each request, or the owner, who may take minutes: a ' +
+  'call waits for wait_seconds, then returns status pending, approval_id and expires_at, and the approval stays open. ' +
+  'Tell your user, then call the same tool again with the same arguments to get the result. A result with error states ' +
   'what went wrong (code, message), what to do about it (action) and whether the same call may succeed later (retryable, ' +
-  'retry_after_seconds). Never try to get around a refusal.\n' +
-  'purpose is why you want it, in a sentence. amount is exact, in whole units of currency (SOL, ETH, USDC, USDT …), and is ' +
-  'proved against the bytes. idempotency_key is a name of your own for one request, 1 to 128 visible characters. Optional ' +
-  'arguments are left out, or null; objects are given as JSON text. Times are in ISO 8601.'
+  'retry_after_seconds). Never try to work around a refusal.\n' +
+  'purpose: why you need it, in one sentence. amount: exact, in whole units of currency (SOL, ETH, USDC, USDT …), and ' +
+  'checked against the bytes. idempotency_key: your own name for one request, 1 to 128 visible characters. Optional ' +
+  'arguments may be omitted or null; pass objects as JSON text. Times are ISO 8601.'
 
-/** The protocol's own, and with null for no arguments, as some clients send it. */
+/** The protocol's own schema, which also accepts null for no arguments, because some clients send it. */
 const { params: callParams } = CallToolRequestSchema.shape
 const callRequest = CallToolRequestSchema.extend({
-  params: callParams.extend({
-    arguments: callParams.shape.arguments.nullable().transform((given) => given ?? undefined),
-  }),
+  params: callParams
+    .extend({ arguments: callParams.shape.arguments.nullable().transform((given) => given ?? undefined) })
+    .catch(() => {
+      throw new McpError(
+        ErrorCode.InvalidParams,
+        'params: Expected {name, arguments}: the name of a tool, and its arguments as an object, not as JSON text.',
+      )
+    }),
 })
 
-// The SDK would make one a session, for answers to questions that this server never asks.
+// The SDK would create one per session. It validates client responses that this server never requests.
 const validator = new AjvJsonSchemaValidator()
 
 export function createMcpTools(api: VaultApi): McpTools {
-  const { chains } = api.capabilities()
+  const { chains } = api.about()
   return {
-    byName: new Map(toolTable.map((tool) => [tool.name, tool])),
-    listed: toolTable.map((tool) => viewTool(tool, chains)),
+    byName: new Map(allTools.map((tool) => [tool.name, tool])),
+    listed: allTools.map((tool) => viewTool(tool, chains)),
   }
 }
 
-/** The protocol's server of one session or one process: the vault's tools for one agent. Not yet connected. */
+/** Creates the MCP server of one session or one process, with the vault's tools for one agent. It is not connected yet. */
 export function createMcpServer(options: McpServerOptions): Server {
   const { api, tools, agentId, log, gone, onCancelled, onCall } = options
   const server = new Server(
-    { name: vaultName, title: 'Tollgate vault', version: api.capabilities().version },
+    { name: vaultName, title: 'Tollgate vault', version: interfaceVersion },
     { capabilities: { tools: {} }, instructions, jsonSchemaValidator: validator },
   )
-  // Never with the message: it can quote what a client sent.
-  server.onerror = (error) => log.debug({ agentId, error: error.name }, 'an MCP message was not understood')
+  // The message is never logged, because it can quote what a client sent.
+  server.onerror = (error) =>
+    log.debug({ agentId, error: error.name }, 'an MCP message could not be processed')
 
   server.setRequestHandler(ListToolsRequestSchema, () => ({ tools: [...tools.listed] as never }))
 
@@ -97,10 +103,10 @@ export function createMcpServer(options: McpServerOptions): Server {
       signal: AbortSignal.any([signal, gone, origin?.gone].filter((one) => one !== undefined)),
       requestId: origin?.requestId,
       ...(progressToken !== undefined && {
-        tellProgress(progress: number, total: number, message: string) {
-          const told = { progressToken, progress, total, message }
-          // A client that has gone hears nothing; the call ends by its signal.
-          extra.sendNotification({ method: 'notifications/progress', params: told }).catch(() => undefined)
+        reportProgress(progress: number, total: number, message: string) {
+          const params = { progressToken, progress, total, message }
+          // A client that has disconnected gets no progress. Its signal ends the call.
+          extra.sendNotification({ method: 'notifications/progress', params: params }).catch(() => undefined)
         },
       }),
     })
@@ -111,20 +117,19 @@ export function createMcpServer(options: McpServerOptions): Server {
 }
 
 const viewTool = (tool: Tool, chains: readonly string[]) => {
-  const { name, description, hints } = tool
+  const { name, description, changes } = tool
   return {
     name,
     description,
     inputSchema: inputSchemaOf(tool, chains),
     outputSchema: outputSchemaOf(tool),
-    annotations: hintsOf(hints),
+    annotations: hintsOf(changes),
   }
 }
 
-/** What the protocol takes for granted is not said (MCP 2025-11-25, ToolAnnotations). */
-function hintsOf({ readOnly, destructive, idempotent, openWorld }: Tool['hints']): object {
-  const hints = readOnly
-    ? { readOnlyHint: true }
-    : { ...(!destructive && { destructiveHint: false }), ...(idempotent && { idempotentHint: true }) }
-  return { ...hints, ...(!openWorld && { openWorldHint: false }) }
-}
+/** The hints of a tool. Default values of the protocol are omitted (MCP 2025-11-25, ToolAnnotations). */
+const hintsOf = (changes: Tool['changes']): object => ({
+  ...(changes === undefined && { readOnlyHint: true }),
+  ...(changes?.repeatable && { idempotentHint: true }),
+  ...(!changes?.outside && { openWorldHint: false }),
+})

@@ -3,8 +3,8 @@ import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
 import { LATEST_PROTOCOL_VERSION, SUPPORTED_PROTOCOL_VERSIONS } from '@modelcontextprotocol/sdk/types.js'
 import t from 'tap'
-import { initialize, messagesOf, type RunningMcp, startMcp } from './testing/startMcp.ts'
-import { until } from './testing/until.ts'
+import { initialize, messagesOf, type RunningMcp, startMcp } from '../../test/helpers/vault/mcp/startMcp.ts'
+import { until } from '../../test/helpers/vault/mcp/until.ts'
 
 const list = { jsonrpc: '2.0', id: 2, method: 'tools/list', params: {} }
 const call = (name: string, args: object, id: string | number = 3) => ({
@@ -14,11 +14,11 @@ const call = (name: string, args: object, id: string | number = 3) => ({
   params: { name, arguments: args },
 })
 
-/** The id of a new session. */
+/** The id of a new MCP session. */
 async function begin(mcp: RunningMcp, token: string | undefined): Promise<string> {
-  const answer = await mcp.send({ token, body: initialize() })
-  await answer.text()
-  return answer.headers.get('mcp-session-id')!
+  const response = await mcp.send({ token, body: initialize() })
+  await response.text()
+  return response.headers.get('mcp-session-id')!
 }
 
 t.test('the steps of the document: initialize with 2024-11-05, then the list of tools', async (t) => {
@@ -87,15 +87,15 @@ t.test('a session ends by DELETE, and is then as unknown as one that never was',
   for (const unknown of [session, 'none']) {
     for (const method of ['POST', 'GET', 'DELETE']) {
       const body = method === 'POST' ? list : undefined
-      const answer = await mcp.send({ token, session: unknown, method, body })
-      t.equal(answer.status, 404, method)
-      t.match(await answer.json(), { jsonrpc: '2.0', error: { code: -32001 }, id: null })
+      const response = await mcp.send({ token, session: unknown, method, body })
+      t.equal(response.status, 404, method)
+      t.match(await response.json(), { jsonrpc: '2.0', error: { code: -32001 }, id: null })
     }
   }
   for (const method of ['POST', 'GET', 'DELETE']) {
-    const answer = await mcp.send({ token, method, body: method === 'POST' ? list : undefined })
+    const response = await mcp.send({ token, method, body: method === 'POST' ? list : undefined })
     t.match(
-      [answer.status, ((await answer.json()) as { error: { message: string } }).error.message],
+      [response.status, ((await response.json()) as { error: { message: string } }).error.message],
       [400, /mcp-session-id/],
       method,
     )
@@ -110,9 +110,9 @@ t.test('only agents come in: nobody without a token, and never the owner', async
   const { vault } = mcp
   const { token: owner } = (await vault.asOwner('POST', '/v1/vault/owner/sessions', {})).body
   for (const token of [undefined, owner, `vat_${'A'.repeat(43)}`, 'x']) {
-    const answer = await mcp.send({ token, body: initialize() })
-    t.equal(answer.status, 401)
-    t.notOk(answer.headers.has('mcp-session-id'))
+    const response = await mcp.send({ token, body: initialize() })
+    t.equal(response.status, 401)
+    t.notOk(response.headers.has('mcp-session-id'))
   }
   t.match((await mcp.send({ token: owner, body: initialize() })).headers.get('www-authenticate'), 'Bearer')
   const onSocket = await vault.asOwner('POST', '/mcp', initialize())
@@ -183,9 +183,9 @@ t.test('a page of another origin, and a name that was pointed here, get nothing'
     { host: `evil.example:${port}`, origin: `http://evil.example:${port}` },
     { 'sec-fetch-site': 'cross-site' },
   ]) {
-    const answer = await agent.call('POST', '/mcp', initialize(), { ...accept, ...headers })
-    t.match([answer.status, answer.body.error.code], [403, 'ORIGIN_FORBIDDEN'], JSON.stringify(headers))
-    t.notOk(answer.headers['mcp-session-id'])
+    const response = await agent.call('POST', '/mcp', initialize(), { ...accept, ...headers })
+    t.match([response.status, response.body.error.code], [403, 'ORIGIN_FORBIDDEN'], JSON.stringify(headers))
+    t.notOk(response.headers['mcp-session-id'])
   }
   t.equal((await mcp.send({ token: agent.token, method: 'OPTIONS' })).status, 405)
   const own = await mcp.send({
@@ -216,15 +216,15 @@ t.test('what is no message gets an error of the protocol, and opens no session',
     ['{"jsonrpc":"1.0","id":1,"method":"ping"}', 400, -32700],
     [JSON.stringify(Array.from({ length: 101 }, (_, id) => ({ ...list, id }))), 400, -32600],
   ] as const) {
-    const answer = await mcp.send({
+    const response = await mcp.send({
       token,
       session,
       body,
       headers: { 'content-type': 'application/json' },
     })
-    t.equal(answer.status, status, body.slice(0, 50))
+    t.equal(response.status, status, body.slice(0, 50))
     if (code === undefined) continue
-    const [{ error, jsonrpc }] = await messagesOf(answer)
+    const [{ error, jsonrpc }] = await messagesOf(response)
     t.match([jsonrpc, error.code], ['2.0', code], body.slice(0, 50))
     t.notMatch(error.message, /\.ts:\d|\bat .*\(/)
   }
@@ -261,8 +261,8 @@ t.test('a body without a stated length ends at the bound, too', async (t) => {
   const body = new ReadableStream({
     pull: (controller) => (pieces++ < 8 ? controller.enqueue(piece) : controller.close()),
   })
-  // The answer may come before the body has gone out, and then the connection ends under it.
-  const answer = await fetch(mcp.url, {
+  // The response may come before the whole body was sent, and then the connection ends.
+  const response = await fetch(mcp.url, {
     method: 'POST',
     headers: {
       authorization: `Bearer ${token}`,
@@ -272,7 +272,7 @@ t.test('a body without a stated length ends at the bound, too', async (t) => {
     body,
     duplex: 'half',
   } as RequestInit).catch(() => undefined)
-  if (answer !== undefined) t.equal(answer.status, 413)
+  if (response !== undefined) t.equal(response.status, 413)
   t.equal(mcp.mount.sessionCount, 0)
 })
 
@@ -281,8 +281,8 @@ t.test('a batch is answered to its end, and an id counts once at a time', async 
   const { token } = await mcp.vault.agent('a', ['wallet.base'])
   const session = await begin(mcp, token)
   const body = [call('vault_get_address', { chain: 'base' }, 'x'), call('vault_list_scopes', {}, 'y'), list]
-  const answers = await messagesOf(await mcp.send({ token, session, body }))
-  t.strictSame(answers.map(({ id }) => id).sort(), [2, 'x', 'y'])
+  const responses = await messagesOf(await mcp.send({ token, session, body }))
+  t.strictSame(responses.map(({ id }) => id).sort(), [2, 'x', 'y'])
   const twice = await mcp.send({ token, session, body: [list, list] })
   t.equal(twice.status, 400)
   const many = await Promise.all(
@@ -303,8 +303,8 @@ t.test('what calls no tool is counted too, and calls are not held up by it', asy
   const pings = (turn: number) =>
     Array.from({ length: 100 }, (_, i) => ({ jsonrpc: '2.0', id: `${turn} ${i}`, method: 'ping' }))
   for (let turn = 0; turn < 5; turn++) {
-    const answer = await send({ token, session, body: pings(turn) })
-    t.equal((await messagesOf(answer)).length, 100)
+    const response = await send({ token, session, body: pings(turn) })
+    t.equal((await messagesOf(response)).length, 100)
   }
   const refused = await send({ token, session, body: pings(5) })
   t.equal(refused.status, 429)
@@ -336,7 +336,7 @@ t.test('an agent has so many sessions; the one unused for longest makes room', a
     t.equal((await mcp.send({ token, session: kept, body: list })).status, 200)
   t.equal(mcp.mount.sessionCount, 33)
 
-  // Held, because a stream that nobody holds is closed when its memory is reclaimed.
+  // Referenced, because an unreferenced stream is closed when its memory is reclaimed.
   const streams: Response[] = []
   t.teardown(() => Promise.all(streams.map(({ body }) => body?.cancel())))
   for (const session of [ids[0], ...ids.slice(2), next]) {

@@ -10,25 +10,25 @@ t.afterEach(() => mock.timers.reset())
 t.test(
   'progress is told at once and then every five seconds, each time higher, until it stops',
   async (t) => {
-    const told: number[] = []
+    const notified: number[] = []
     const progress = startProgress(120, (seconds, total, message) => {
-      told.push(seconds)
+      notified.push(seconds)
       t.strictSame(
         [total, message.includes('apr_x'), message.includes('2026-11-21T10:00')],
         [120, true, true],
       )
     })
     mock.timers.tick(60_000)
-    t.strictSame(told, [], 'nothing before anybody is asked')
+    t.strictSame(notified, [], 'nothing before anybody is asked')
     progress.begin(asked)
-    t.strictSame(told, [0])
+    t.strictSame(notified, [0])
     progress.begin(asked)
-    t.strictSame(told, [0], 'one question, one clock')
+    t.strictSame(notified, [0], 'one question, one clock')
     mock.timers.tick(15_000)
-    t.strictSame(told, [0, 5, 10, 15])
+    t.strictSame(notified, [0, 5, 10, 15])
     progress.stop()
     mock.timers.tick(60_000)
-    t.equal(told.length, 4)
+    t.equal(notified.length, 4)
   },
 )
 

@@ -1,27 +1,27 @@
 import { pipeline, type Readable, type Writable } from 'node:stream'
 import { StdioServerTransport } from '@modelcontextprotocol/sdk/server/stdio.js'
 import type { Log } from '../../core/ports/log.ts'
-import type { VaultApi } from '../host/vaultApi.ts'
+import type { VaultApi } from '../host/createVaultApi.ts'
 import { createMcpServer, createMcpTools } from './createMcpServer.ts'
-import { stdioMessages } from './stdioMessages.ts'
+import { stdioMessages } from './jsonRpc.ts'
 
 export interface StdioOptions {
   readonly api: VaultApi
   readonly log: Log
-  /** The one agent that speaks over these streams. */
+  /** The agent that uses these streams. */
   readonly agentId: string
   readonly stdin: Readable
   readonly stdout: Writable
 }
 
 export interface StdioServer {
-  /** Fulfilled when the client has gone; what was asked before is answered by then. */
+  /** Fulfilled when the client has disconnected and earlier requests have their responses. */
   readonly ended: Promise<void>
 }
 
 /**
- * Serves one agent over standard input and output, one JSON-RPC message a line. Whoever started the process is that agent:
- * there is no token.
+ * Serves one agent over standard input and output, with one JSON-RPC message per line. There is no token, because the process
+ * that started this process is the agent.
  *
  * @see https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#stdio
  */
@@ -45,7 +45,8 @@ export async function serveStdio(options: StdioOptions): Promise<StdioServer> {
 
   async function end(): Promise<void> {
     if (gone.signal.aborted) return
-    // Nobody waits for the owner any longer, but what can be answered still is: a pipe's input ends with its last line.
+    // No request waits for the owner any longer. Other requests are still completed, because the input of a pipe ends right
+    // after its last line.
     gone.abort()
     await settled()
     while (underWay.size > 0) await Promise.allSettled(underWay)
@@ -66,5 +67,7 @@ export async function serveStdio(options: StdioOptions): Promise<StdioServer> {
   return { ended }
 }
 
-/** After it, what was read has begun, and what was answered is on its way out: the SDK goes from one to the other at once. */
+/**
+ * Resolves when the requests that were read have started, and finished responses are being sent. The SDK does both in one turn.
+ */
 const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))

@@ -5,10 +5,10 @@ import { fileURLToPath } from 'node:url'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
 import t, { type Test } from 'tap'
-import { createVaultBox, type VaultBox } from '../../cli/vault/testing/vaultProcess.ts'
-import { usdcTransfer } from '../testing/transfers.ts'
-import { initialize } from './testing/startMcp.ts'
-import { until } from './testing/until.ts'
+import { createVaultBox, type VaultBox } from '../../test/helpers/cli/vault/vaultProcess.ts'
+import { initialize } from '../../test/helpers/vault/mcp/startMcp.ts'
+import { until } from '../../test/helpers/vault/mcp/until.ts'
+import { usdcTransfer } from '../../test/helpers/vault/transfers.ts'
 
 const main = fileURLToPath(new URL('../../cli/main.ts', import.meta.url))
 
@@ -30,7 +30,7 @@ const argsOf = (box: VaultBox, who: readonly string[] = ['--agent', 'desk']) => 
   ...who,
 ]
 
-/** Every open question, as the owner sees them; none is no line at all. */
+/** Every open approval, as the owner sees it; without any, no line. */
 async function pending(box: VaultBox): Promise<readonly string[]> {
   const { stdout } = await box.run(['approvals', '--json'])
   return stdout.split('\n').filter((line) => line !== '')
@@ -40,7 +40,7 @@ async function pending(box: VaultBox): Promise<readonly string[]> {
 async function connect(t: Test, box: VaultBox) {
   const client = new Client({ name: 'desk', version: '1.0.0' })
   const transport = new StdioClientTransport({ command: process.execPath, args: argsOf(box), stderr: 'pipe' })
-  // A line on standard output that is not the protocol's comes here.
+  // A line on standard output that is not the protocol's arrives here.
   client.onerror = (error) => t.fail(error.message)
   await client.connect(transport)
   t.teardown(() => client.close())
@@ -62,14 +62,14 @@ t.test('one agent over stdio, while its owner decides through the socket', async
   t.match((await call('vault_read', { scope: 'identity.name' })).error, { code: 'SCOPE_DENIED' })
 
   const claim = { chain: 'base', amount: 2, currency: 'USDC', unsigned_tx: usdcTransfer('2') }
-  const asked = await call('vault_sign_tx', { ...claim, wait_seconds: 0 })
-  t.equal(asked.status, 'pending')
+  const pendingApproval = await call('vault_sign_tx', { ...claim, wait_seconds: 0 })
+  t.equal(pendingApproval.status, 'pending')
   t.equal((await box.json(['status'])).locked, false, 'the owner speaks to the running vault')
-  t.match(await box.run(['approve', asked.approval_id]), { status: 2, stderr: /--hash/ })
-  const { decision_hash } = await box.json(['approvals', asked.approval_id])
-  await box.json(['approve', asked.approval_id, '--hash', decision_hash])
+  t.match(await box.run(['approve', pendingApproval.approval_id]), { status: 2, stderr: /--hash/ })
+  const { decision_hash } = await box.json(['approvals', pendingApproval.approval_id])
+  await box.json(['approve', pendingApproval.approval_id, '--hash', decision_hash])
   t.match(await call('vault_sign_tx', claim), { signed_tx: /^0x02/ })
-  t.match(await box.run(['open']), { status: 1, stderr: /serves no page/ })
+  t.match(await box.run(['open']), { status: 1, stderr: /has no page/ })
 
   const waiting = call('vault_write', { scope: 'custom.note', value: 'a', wait_seconds: 120 })
   await until(async () => (await pending(box)).length === 1)
@@ -95,17 +95,17 @@ t.test('what came before the input ended is answered, and the folder is free aga
   ]
   child.stdin.end(`${lines.map((line) => JSON.stringify(line)).join('\n')}\nnot a message\n`)
   const gone = once(child, 'exit')
-  const answers = (await text(child.stdout))
+  const responses = (await text(child.stdout))
     .trim()
     .split('\n')
     .map((line) => JSON.parse(line))
     .filter(({ id }) => id !== null)
   t.match(
-    answers.map(({ id }) => id),
+    responses.map(({ id }) => id),
     [1, 2, 3],
   )
-  t.match(answers[0].result.protocolVersion, '2024-11-05')
-  t.match(answers[2].result.structuredContent, { status: 'pending' }, 'nobody waited for the owner')
+  t.match(responses[0].result.protocolVersion, '2024-11-05')
+  t.match(responses[2].result.structuredContent, { status: 'pending' }, 'nobody waited for the owner')
   t.strictSame(await gone, [0, null])
   t.equal((await box.json(['status', ...box.withPassword])).locked, false)
 })
@@ -134,19 +134,23 @@ t.test('a line that is no message the vault takes is answered, and the session g
     write(7, 'caf\u00e9'),
   ]
   child.stdin.end(Buffer.concat(lines.flatMap((line) => [Buffer.from(line as string), Buffer.from('\n')])))
-  const answers = new Map(
+  const responses = new Map(
     (await text(child.stdout))
       .trim()
       .split('\n')
       .map((line) => JSON.parse(line))
-      .map((answer, i) => [answer.id ?? `null ${i}`, answer] as const),
+      .map((response, i) => [response.id ?? `null ${i}`, response] as const),
   )
   for (const id of [2, 3])
-    t.match(answers.get(id), { error: { code: -32_600, data: { code: 'PAYLOAD_TOO_LARGE' } } })
-  t.match(answers.get(5), { error: { code: -32_700, message: /UTF-8/ } })
-  t.match(answers.get(6), { error: { code: -32_700, message: /once/ } })
-  t.match(answers.get(7)?.result.structuredContent, { scope: 'custom.note', version: 1 }, 'nothing before it')
-  const nameless = [...answers].filter(([id]) => typeof id === 'string').map(([, { error }]) => error.code)
+    t.match(responses.get(id), { error: { code: -32_600, data: { code: 'PAYLOAD_TOO_LARGE' } } })
+  t.match(responses.get(5), { error: { code: -32_700, message: /UTF-8/ } })
+  t.match(responses.get(6), { error: { code: -32_700, message: /once/ } })
+  t.match(
+    responses.get(7)?.result.structuredContent,
+    { scope: 'custom.note', version: 1 },
+    'nothing before it',
+  )
+  const nameless = [...responses].filter(([id]) => typeof id === 'string').map(([, { error }]) => error.code)
   t.strictSame(nameless, [-32_600, -32_700], 'of what is longer than 4 MiB or no JSON, no id is known')
 })
 
@@ -163,9 +167,9 @@ t.test('without a name it is the only agent there is, or that of a test suite', 
     ]
     child.stdin.end(`${lines.map((line) => JSON.stringify(line)).join('\n')}\n`)
     const gone = once(child, 'exit')
-    const [, answer] = (await text(child.stdout)).trim().split('\n')
+    const [, response] = (await text(child.stdout)).trim().split('\n')
     await gone
-    return JSON.parse(answer!).result.structuredContent.scopes.map(({ scope }: { scope: string }) => scope)
+    return JSON.parse(response!).result.structuredContent.scopes.map(({ scope }: { scope: string }) => scope)
   }
   t.strictSame(new Set(await scopesAs([])), new Set(['wallet.base', 'custom.*']))
   t.ok((await scopesAs(['--insecure-no-token'])).includes('identity.*'))

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { createVaultBox } from '../../cli/vault/testing/vaultProcess.ts'
+import { createVaultBox } from '../../test/helpers/cli/vault/vaultProcess.ts'
 
 const stdio = ['--mode', 'stdio']
 
@@ -7,9 +7,9 @@ t.test('what can not be served is said on standard error, and standard output st
   const box = createVaultBox(t)
   for (const [args, message] of [
     [[...stdio, '--agent', 'desk'], /--password-file FILE/],
-    [[...stdio, '--agent', 'desk', '--password-file', '-'], /standard input is where the agent speaks/],
+    [[...stdio, '--agent', 'desk', '--password-file', '-'], /agent uses standard/],
     [[...stdio, ...box.withPassword, '--agent', 'desk', '--port', '1'], /opens no port/],
-    [[...stdio, ...box.withPassword, '--agent', 'desk', '--insecure-no-token'], /an agent of its own/],
+    [[...stdio, ...box.withPassword, '--agent', 'desk', '--insecure-no-token'], /has its own agent/],
   ] as const) {
     const ran = await box.run(args)
     t.strictSame([ran.status, ran.stdout], [2, ''], args.join(' '))

@@ -2,9 +2,9 @@ import { readFileSync } from 'node:fs'
 import t, { type Test } from 'tap'
 import { recoverMessageAddress, recoverTransactionAddress, recoverTypedDataAddress } from 'viem'
 import type { Egress } from '../../core/ports/egress.ts'
-import { signBody, smallPayments } from '../testing/transfers.ts'
-import { openQuestions } from './testing/openQuestions.ts'
-import { startMcp } from './testing/startMcp.ts'
+import { openApprovals } from '../../test/helpers/vault/mcp/openApprovals.ts'
+import { startMcp } from '../../test/helpers/vault/mcp/startMcp.ts'
+import { signBody, smallPayments } from '../../test/helpers/vault/transfers.ts'
 
 const ours = '0x9858EfFD232B4033E47d90003D41EC34EcaEda94'
 const names = [
@@ -57,7 +57,7 @@ const note = {
   message: { text: 'hello' },
 } as const
 
-/** `signBody` without what MCP has no field for. */
+/** `signBody` without the fields that MCP does not have. */
 const transfer = (amount: string, nonce = 0) => {
   const { agent_name, ...claim } = signBody(amount, nonce)
   return claim
@@ -75,14 +75,14 @@ t.test('the tools are exactly those of the specification, each described for an 
     if (chain !== undefined) t.match(chain, { enum: ['solana', 'base', 'ethereum'] })
   }
   t.notOk(tools.some(({ name }) => /unlock|approve$|agents|polic/.test(name)))
-  const guide = readFileSync(new URL('../../docs/vault-mcp.md', import.meta.url), 'utf8')
+  const guide = readFileSync(new URL('../../docs/how-to/vault-mcp.md', import.meta.url), 'utf8')
   for (const { name } of tools) t.match(guide, `| \`${name}\` `, `${name} is in the guide`)
 })
 
 t.test('hints say what a tool does: what spends, replaces or shuts is destructive', async (t) => {
   const { client } = await start(t, [])
   const { tools } = await client.listTools()
-  // What a tool does not say is so by the protocol.
+  // Omitted hints have the protocol's defaults.
   const usual = { readOnlyHint: false, destructiveHint: true, openWorldHint: true }
   const having = (hint: keyof typeof usual) =>
     tools.filter(({ annotations }) => annotations?.[hint] ?? usual[hint]).map(({ name }) => name)
@@ -134,14 +134,18 @@ t.test('a small transaction is signed at once, a larger one when the owner agree
   t.equal(await recoverTransactionAddress({ serializedTransaction: small.structuredContent.signed_tx }), ours)
   t.strictSame(JSON.parse(small.content[0]!.text), small.structuredContent, 'the text says the same')
 
-  const asked = await call('vault_sign_tx', { ...transfer('2'), wait_seconds: 0, purpose: 'A book.' })
-  t.match(asked.structuredContent, {
+  const pendingApproval = await call('vault_sign_tx', {
+    ...transfer('2'),
+    wait_seconds: 0,
+    purpose: 'A book.',
+  })
+  t.match(pendingApproval.structuredContent, {
     status: 'pending',
     approval_id: /^apr_/,
     next: /call this tool again/,
   })
-  t.notOk(asked.isError)
-  const { approval_id } = asked.structuredContent
+  t.notOk(pendingApproval.isError)
+  const { approval_id } = pendingApproval.structuredContent
   const status = async () => (await call('vault_approval_status', { approval_id })).structuredContent
   t.match(await status(), { status: 'pending', purpose: 'A book.', effects: [/2 USDC/] })
   const { decision_hash } = vault.api.approvals.get(approval_id, vault.owner)
@@ -289,8 +293,8 @@ t.test('values are written and read, the owner deciding where the grant says so'
   t.strictSame((await call('vault_read', { scope })).structuredContent, { value: 'one' })
   await vault.asOwner('POST', '/v1/vault/write', { scope: 'identity.email', value: 'ada@example.com' })
   const waiting = call('vault_read', { scope: 'identity.email', wait_seconds: 100 })
-  const [asked] = await openQuestions(vault, 1)
-  await vault.api.approvals.approve(asked!.id, asked!.decision_hash, vault.owner)
+  const [pendingApproval] = await openApprovals(vault, 1)
+  await vault.api.approvals.approve(pendingApproval!.id, pendingApproval!.decision_hash, vault.owner)
   t.strictSame((await waiting).structuredContent, { value: 'ada@example.com' })
 })
 
@@ -317,9 +321,9 @@ t.test('an API is called with a credential that the agent never sees', async (t)
       method: 'GET',
       url: `https://api.example.com${path}`,
     })
-  const answer = (await ask('/v1/me')).structuredContent
-  t.match(answer, { status: 200, headers: { 'content-type': 'text/plain' }, body_encoding: 'utf8' })
-  t.notMatch(answer.body, 's3cret')
+  const response = (await ask('/v1/me')).structuredContent
+  t.match(response, { status: 200, headers: { 'content-type': 'text/plain' }, body_encoding: 'utf8' })
+  t.notMatch(response.body, 's3cret')
   t.strictSame(seen, ['https://api.example.com/v1/me Bearer s3cret-s3cret'])
   const sent = async (headers: unknown, body: unknown) =>
     (
@@ -388,11 +392,11 @@ t.test('what is refused is a result that the agent can read and act on', async (
 t.test('denied is denied, and the rate of an agent counts here, too', async (t) => {
   const { call, connect, vault } = await start(t, ['ask:identity.name'])
   const waiting = call('vault_read', { scope: 'identity.name', wait_seconds: 100 })
-  const [asked] = await openQuestions(vault, 1)
-  await vault.api.approvals.deny(asked!.id, vault.owner)
+  const [pendingApproval] = await openApprovals(vault, 1)
+  await vault.api.approvals.deny(pendingApproval!.id, vault.owner)
   t.match((await waiting).structuredContent.error, {
     code: 'APPROVAL_DENIED',
-    details: { approval_id: asked!.id },
+    details: { approval_id: pendingApproval!.id },
   })
   const slow = await vault.api.agents.add(
     { name: 'slow', scopes: ['wallet.base'], requestsPerMinute: 1 },

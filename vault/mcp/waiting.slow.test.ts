@@ -1,8 +1,8 @@
 import { ElicitRequestSchema, type Progress } from '@modelcontextprotocol/sdk/types.js'
 import t from 'tap'
-import { openQuestions } from './testing/openQuestions.ts'
-import { initialize, messagesOf, type RunningMcp, startMcp } from './testing/startMcp.ts'
-import { until } from './testing/until.ts'
+import { openApprovals } from '../../test/helpers/vault/mcp/openApprovals.ts'
+import { initialize, messagesOf, type RunningMcp, startMcp } from '../../test/helpers/vault/mcp/startMcp.ts'
+import { until } from '../../test/helpers/vault/mcp/until.ts'
 
 const scope = 'identity.name'
 
@@ -11,8 +11,12 @@ async function start(t: Parameters<typeof startMcp>[0]) {
   const agent = await mcp.vault.agent('a', ['ask:identity.name'])
   await mcp.vault.asOwner('POST', '/v1/vault/write', { scope, value: 'Ada' })
   const approve = async () => {
-    const [asked] = await openQuestions(mcp.vault)
-    await mcp.vault.api.approvals.approve(asked!.id, asked!.decision_hash, mcp.vault.owner)
+    const [pendingApproval] = await openApprovals(mcp.vault)
+    await mcp.vault.api.approvals.approve(
+      pendingApproval!.id,
+      pendingApproval!.decision_hash,
+      mcp.vault.owner,
+    )
   }
   return { ...mcp, agent, approve }
 }
@@ -25,21 +29,21 @@ const read = (id: number, wait_seconds: number, more: object = {}) => ({
 })
 
 async function begin(mcp: RunningMcp, token: string): Promise<string> {
-  const answer = await mcp.send({ token, body: initialize() })
-  await answer.text()
-  return answer.headers.get('mcp-session-id')!
+  const response = await mcp.send({ token, body: initialize() })
+  await response.text()
+  return response.headers.get('mcp-session-id')!
 }
 
-/** Hears of each answer that the vault's API gives to a read, also of those that nobody hears any more. */
-function answersOf({ vault }: RunningMcp): { status: number }[] {
+/** Records each response of the vault's API to a read, including those that no client receives any more. */
+function responsesOf({ vault }: RunningMcp): { status: number }[] {
   const { request } = vault.api
-  const answers: { status: number }[] = []
+  const responses: { status: number }[] = []
   vault.api.request = async (...args) => {
-    const answer = await request(...args)
-    answers.push(answer)
-    return answer
+    const response = await request(...args)
+    responses.push(response)
+    return response
   }
-  return answers
+  return responses
 }
 
 t.test(
@@ -47,9 +51,9 @@ t.test(
   async (t) => {
     const mcp = await start(t)
     const { call } = await mcp.connect(mcp.agent)
-    const heard = Promise.withResolvers<Progress>()
-    const result = call('vault_read', { scope, wait_seconds: 120 }, { onprogress: heard.resolve })
-    t.match(await heard.promise, { progress: 0, total: 120, message: /The owner is asked \(apr_/ })
+    const received = Promise.withResolvers<Progress>()
+    const result = call('vault_read', { scope, wait_seconds: 120 }, { onprogress: received.resolve })
+    t.match(await received.promise, { progress: 0, total: 120, message: /Waiting for the owner \(apr_/ })
     await mcp.approve()
     t.strictSame((await result).structuredContent, { value: 'Ada' })
   },
@@ -72,17 +76,17 @@ t.test('a cancelled call waits no longer: its stream ends, its question stays', 
   const mcp = await start(t)
   const { token } = mcp.agent
   const session = await begin(mcp, token)
-  const answers = answersOf(mcp)
+  const responses = responsesOf(mcp)
   const waiting = mcp.send({ token, session, body: read(7, 120) })
-  const [asked] = await openQuestions(mcp.vault)
+  const [pendingApproval] = await openApprovals(mcp.vault)
   const taken = await mcp.send({ token, session, body: read(7, 0) })
   t.equal(taken.status, 400, 'the id is under way')
   const cancel = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 7 } }
   t.equal((await mcp.send({ token, session, body: cancel })).status, 202)
   t.equal(await (await waiting).text(), '', 'nothing is answered')
-  await until(() => answers.length === 1)
-  t.equal(answers[0]!.status, 202, 'the wait ended')
-  t.equal(mcp.vault.api.approvals.get(asked!.id, mcp.vault.owner).status, 'pending')
+  await until(() => responses.length === 1)
+  t.equal(responses[0]!.status, 202, 'the wait ended')
+  t.equal(mcp.vault.api.approvals.get(pendingApproval!.id, mcp.vault.owner).status, 'pending')
   await mcp.approve()
   const [again] = await messagesOf(await mcp.send({ token, session, body: read(7, 0) }))
   t.match(again.result.structuredContent, { value: 'Ada' }, 'the same call joins the same question')
@@ -94,7 +98,7 @@ t.test('one cancelled call of a batch leaves the others their answers', async (t
   const session = await begin(mcp, token)
   const body = [read(1, 120), { jsonrpc: '2.0', id: 2, method: 'ping' }]
   const waiting = mcp.send({ token, session, body })
-  await openQuestions(mcp.vault)
+  await openApprovals(mcp.vault)
   const cancel = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 1 } }
   await mcp.send({ token, session, body: cancel })
   const messages = await messagesOf(await waiting)
@@ -112,14 +116,14 @@ t.test('when the client has gone, nobody waits in its place', async (t) => {
   const mcp = await start(t)
   const { token } = mcp.agent
   const session = await begin(mcp, token)
-  const answers = answersOf(mcp)
+  const responses = responsesOf(mcp)
   const client = new AbortController()
   const waiting = mcp.send({ token, session, body: read(1, 120), signal: client.signal })
-  await openQuestions(mcp.vault)
+  await openApprovals(mcp.vault)
   client.abort()
-  await waiting.then((answer) => answer.text()).catch(() => undefined)
-  await until(() => answers.length === 1)
-  t.equal(answers[0]!.status, 202)
+  await waiting.then((response) => response.text()).catch(() => undefined)
+  await until(() => responses.length === 1)
+  t.equal(responses[0]!.status, 202)
   await mcp.approve()
   const [again] = await messagesOf(await mcp.send({ token, session, body: read(1, 0) }))
   t.match(again.result.structuredContent, { value: 'Ada' }, 'the session and the id are usable again')
@@ -128,13 +132,13 @@ t.test('when the client has gone, nobody waits in its place', async (t) => {
 t.test('a call through the SDK’s client that is aborted leaves the session as it was', async (t) => {
   const mcp = await start(t)
   const { call } = await mcp.connect(mcp.agent)
-  const answers = answersOf(mcp)
+  const responses = responsesOf(mcp)
   const abort = new AbortController()
   const waiting = call('vault_read', { scope, wait_seconds: 120 }, { signal: abort.signal })
-  await openQuestions(mcp.vault)
+  await openApprovals(mcp.vault)
   abort.abort()
   await t.rejects(waiting)
-  await until(() => answers.length === 1)
+  await until(() => responses.length === 1)
   await mcp.approve()
   t.strictSame((await call('vault_read', { scope })).structuredContent, { value: 'Ada' })
 })
@@ -149,7 +153,7 @@ t.test('a client that answers questions for its user is never asked to approve',
   })
   const asked = (await call('vault_read', { scope, wait_seconds: 1 })).structuredContent
   t.equal(asked.status, 'pending')
-  // Whatever a client sends unasked is no answer either.
+  // A message that a client sends on its own is no approval either.
   await client.notification({ method: 'notifications/elicitation/complete' as never, params: {} as never })
   await mcp.send({
     token: mcp.agent.token,
@@ -164,15 +168,15 @@ t.test('an agent that is revoked while it waits gets nothing', async (t) => {
   const mcp = await start(t)
   const { token, id } = mcp.agent
   const session = await begin(mcp, token)
-  const answers = answersOf(mcp)
+  const responses = responsesOf(mcp)
   const waiting = mcp.send({ token, session, body: read(1, 120) })
-  const [asked] = await openQuestions(mcp.vault)
+  const [pendingApproval] = await openApprovals(mcp.vault)
   await mcp.vault.api.agents.revoke(id, mcp.vault.owner)
   t.notMatch(await (await waiting).text(), 'Ada')
   t.strictSame(
-    answers.filter(({ status }) => status === 200),
+    responses.filter(({ status }) => status === 200),
     [],
   )
-  t.equal(mcp.vault.api.approvals.get(asked!.id, mcp.vault.owner).status, 'canceled')
+  t.equal(mcp.vault.api.approvals.get(pendingApproval!.id, mcp.vault.owner).status, 'canceled')
   t.equal(mcp.mount.sessionCount, 0)
 })

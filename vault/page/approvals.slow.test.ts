@@ -1,13 +1,20 @@
 import type { Page } from 'playwright-core'
 import t from 'tap'
-import { startBrowser } from '../testing/browser.ts'
-import { signBody, smallPayments } from '../testing/transfers.ts'
-import { linkOf, openPage, openTab, startPageVault } from './testing/openPage.ts'
+import { startBrowser } from '../../test/helpers/vault/browser.ts'
+import {
+  linkOf,
+  openPage,
+  openTab,
+  type PageVault,
+  startPageVault,
+} from '../../test/helpers/vault/page/openPage.ts'
+import { signBody, smallPayments } from '../../test/helpers/vault/transfers.ts'
+import type { ApprovalView, PartView } from '../approvals/approval.ts'
 
 const browser = await startBrowser(t)
 const patient = { prefer: 'wait=120' }
 const noWait = { prefer: 'wait=0' }
-/** Every question on the page. */
+/** Every approval on the page. */
 const cards = (page: Page) => page.getByRole('article')
 const result = (page: Page, text: string) => cards(page).getByText(text)
 
@@ -25,19 +32,19 @@ if (browser !== undefined) {
     const link = await linkOf(vault)
     const { page, problems } = await openTab(t, browser, vault)
     await page.goto(link)
-    await page.getByText('Nobody waits for you').waitFor()
+    await page.getByText('Nothing to approve').waitFor()
     t.equal(page.url(), `${vault.url}/owner/`)
     t.notMatch(await page.evaluate('JSON.stringify([history.state, localStorage, document.cookie])'), /vow_/)
     await page.reload()
-    await page.getByText('Nobody waits for you').waitFor()
+    await page.getByText('Nothing to approve').waitFor()
 
     const second = await openTab(t, browser, vault)
     await second.page.goto(link)
-    await second.page.getByText('This link was used before, or is too old.').waitFor()
+    await second.page.getByText('This sign-in link was already used, or it has expired.').waitFor()
     t.equal(second.page.url(), `${vault.url}/owner/`)
     await second.page.getByLabel('Link').fill(`  ${await linkOf(vault)} `)
     await second.page.keyboard.press('Enter')
-    await second.page.getByText('Nobody waits for you').waitFor()
+    await second.page.getByText('Nothing to approve').waitFor()
 
     await page.getByRole('button', { name: 'Sign out' }).click()
     await page.getByRole('heading', { name: 'Sign in as the owner' }).waitFor()
@@ -56,8 +63,8 @@ if (browser !== undefined) {
       '2 USDC on Base',
       'Send 2 USDC to 0x000000000000000000000000000000000000dEaD. (Base)',
       'Pay up to 0.000006 ETH to the network.',
-      'The recipient is an address that burns.',
-      '2 USDC is above 1 USDC, up to which rules approve.',
+      'The recipient is a burn address, so what it gets is lost.',
+      '2 USDC is above 1 USDC, the limit for approval by rules.',
       'Lunch',
       '2 of 20 USDC on Base',
     ])
@@ -116,7 +123,7 @@ if (browser !== undefined) {
     const second = payer.call('POST', '/v1/vault/sign', signBody('3', 2), patient)
     await one.page.getByText('3 USDC on Base', { exact: true }).waitFor()
     const [waiting] = vault.api.approvals.list(vault.owner, { status: 'pending' }).approvals
-    await vault.api.desk.deny(waiting!.id, 'telegram')
+    await vault.api.approvalQueue.deny(waiting!.id, 'telegram')
     t.equal((await second).status, 403)
     for (const { page } of [one, two]) await result(page, 'Denied by telegram').waitFor()
     t.strictSame([...one.problems, ...two.problems], [])
@@ -160,7 +167,7 @@ if (browser !== undefined) {
       t.equal(outline, 'solid', 'it can be seen where the focus is')
       await page.keyboard.press('Enter')
       t.equal((await answer).status, 200)
-      await result(page, 'Approved').waitFor()
+      await result(page, 'Approved and done').waitFor()
       t.match(await focused(), /Approved/)
     },
   )
@@ -208,8 +215,8 @@ if (browser !== undefined) {
     const body = { chain: 'base', agent_name: 'x', amount: 0, unsigned_tx }
     const answer = payer.call('POST', '/v1/vault/sign', body, patient)
     const card = cards(page)
-    await card.getByText('Not understood', { exact: true }).waitFor()
-    await card.getByText('Nobody could check that.').waitFor()
+    await card.getByText('Not fully decoded', { exact: true }).waitFor()
+    await card.getByText('The vault could not verify the claim.').waitFor()
     t.equal(await card.locator('.button.primary').count(), 0, 'nothing says go')
     const approve = card.getByRole('button', { name: 'Approve anyway' })
     await card.locator('button:text("Deny"):not([aria-disabled=true])').waitFor()
@@ -236,7 +243,7 @@ if (browser !== undefined) {
       const { page, problems } = await openPage(t, browser, vault, { viewport: { width: 360, height: 740 } })
       const message = `${'a line of many\n'.repeat(1_000)}\\u202e the end`
       const rtl = '"quoted" \u0634\u0627\u0631\u0639 12 </pre><b>x</b>'
-      await show(page, {
+      await show(vault, page, {
         parts: [partOf('Message', message), partOf('Old value', 'A'), partOf('New value', rtl)],
       })
       const box = page.getByRole('region', { name: 'Message, from the agent, 14.7 KiB' })
@@ -247,7 +254,7 @@ if (browser !== undefined) {
       await page.getByText('ab'.repeat(32)).first().waitFor()
       for (const name of ['Approve', 'Deny']) {
         const { y = 0, height = 0 } = (await page.getByRole('button', { name }).boundingBox()) ?? {}
-        t.ok(y > 300 && y + height <= 740 - 59, `${name} is on the screen, above the views`)
+        t.ok(y > 300 && y + height <= 740, `${name} is on the screen`)
       }
       await box.focus()
       const scrolled = page.evaluate(
@@ -274,7 +281,7 @@ if (browser !== undefined) {
       const { page, problems } = await openPage(t, browser, vault)
       const titles = new Map<string, string>()
       for (const kind of kinds) {
-        await show(page, { id: kind, kind, amount: '2', currency: 'USDC', recipient: '0xdead' })
+        await show(vault, page, { id: kind, kind, amount: '2', currency: 'USDC', recipient: '0xdead' })
         const card = page.locator(`[data-id=${kind}]`)
         titles.set(kind, (await card.getByRole('heading', { level: 2 }).textContent()) ?? '')
         if (kind === 'allowance') t.notMatch(await card.textContent(), /\b(?:pays?|sends?|payment)\b/i)
@@ -292,7 +299,7 @@ if (browser !== undefined) {
       posted.push(route.request().postDataJSON().decision_hash)
       await route.fulfill({ status: 409, json: { error: { code: 'APPROVAL_RESOLVED', message: 'No.' } } })
     })
-    await show(page, {})
+    await show(vault, page, {})
     const live = page.locator('button:text("Approve"):not([aria-disabled=true])')
     await live.waitFor()
     const afterMove = await page.evaluate(`
@@ -304,7 +311,7 @@ if (browser !== undefined) {
     await live.waitFor()
 
     const other = 'cd'.repeat(32)
-    await show(page, { decision_hash: other, effects: ['Something else.'] })
+    await show(vault, page, { decision_hash: other, effects: ['Something else.'] })
     await page.getByText('This request changed. Read it again.').waitFor()
     t.equal(await cards(page).count(), 1)
     t.equal(await page.getByText('Something else.').count(), 1)
@@ -321,12 +328,14 @@ if (browser !== undefined) {
     await vault.asOwner('POST', '/v1/vault/write', { scope: 'custom.note', value: 'x' })
     const agent = await vault.agent('reader', [`read:${scope}`, 'ask:identity.email'])
     const { page, problems } = await openPage(t, browser, vault)
-    const asked = await agent.call('POST', '/v1/vault/read', { scope }, noWait)
+    const pendingApproval = await agent.call('POST', '/v1/vault/read', { scope }, noWait)
     const card = page.getByRole('article', { name: 'What reader asks for' })
-    await card.getByText(/This page can only deny it; approve it in your chat, or in a terminal/).waitFor()
+    await card
+      .getByText(/this page can only deny the request\. To approve the request, use your chat/)
+      .waitFor()
     t.equal(
-      await card.getByLabel('command', { exact: true }).textContent(),
-      `tollgate vault approve ${asked.body.approval_id}`,
+      await card.locator('.code code').textContent(),
+      `tollgate vault approve ${pendingApproval.body.approval_id}`,
     )
     t.equal(await page.getByRole('button', { name: 'Approve' }).count(), 0)
     await card.getByRole('button', { name: 'Deny' }).click()
@@ -343,13 +352,13 @@ if (browser !== undefined) {
     await page.getByRole('button', { name: 'Add agent' }).click()
     const dialog = page.getByRole('dialog')
     await dialog.getByLabel('Name', { exact: true }).fill('own')
-    await dialog.getByText('Preferences and your own').click()
+    await dialog.getByText('Preferences and custom').click()
     await dialog.getByLabel('custom.note', { exact: true }).check()
     await dialog.getByLabel('Another scope').fill('custom.other')
     await dialog.getByLabel('Another scope').press('Enter')
     await dialog.getByRole('button', { name: 'Add agent' }).click()
     await dialog.getByText('agents add own --scopes ask:custom.note,custom.other').waitFor()
-    await dialog.getByLabel('How it may use custom.other').selectOption('Ask every time')
+    await dialog.getByLabel('How the agent may use custom.other').selectOption('Ask every time')
     await dialog.getByRole('button', { name: 'Add agent' }).click()
     await page.getByRole('button', { name: 'I have stored it' }).click()
     t.strictSame(vault.api.registry.byName('own')?.scopes, ['ask:custom.note', 'ask:custom.other'])
@@ -386,10 +395,41 @@ if (browser !== undefined) {
     t.strictSame([problems, elsewhere], [[], []])
   })
 
+  t.test('no text of an approval, whichever it is, has a character that is not seen', async (t) => {
+    const vault = await startPageVault(t)
+    const { page, problems } = await openPage(t, browser, vault)
+    const hostile = 'x\u202Ey\u200B\u0000\u2066\uFEFF'
+    const lines = [`${hostile} a`, `${hostile} b`]
+    const texts = {
+      agent: hostile,
+      scope: hostile,
+      chain: hostile,
+      currency: hostile,
+      recipient: hostile,
+      from: hostile,
+      nonce: hostile,
+      purpose: hostile,
+      second_word: hostile,
+      approve_command: hostile,
+      effects: lines,
+      reasons: lines,
+      warnings: lines,
+      parts: [partOf(hostile, `${hostile}\n${hostile}`), { ...partOf(hostile, hostile), raw: true }],
+    }
+    await show(vault, page, { id: 'sum', amount: '2', ...texts })
+    await show(vault, page, { id: 'scope', ...texts })
+    await show(vault, page, { id: 'opaque', opaque: true, amount: '2', ...texts })
+    await show(vault, page, { id: 'sum', amount: '2', ...texts, status: 'denied', decided_by: hostile })
+    const shown = (await page.locator('body').textContent()) ?? ''
+    t.ok(shown.split('\\u{202e}').length > 60)
+    t.notMatch(shown, /[\u202A-\u202E\u2066-\u2069\u200B\uFEFF\0]/)
+    t.strictSame(problems, [])
+  })
+
   t.test('nothing on the page can turn text into markup or run what is not its own file', async (t) => {
     const vault = await startPageVault(t)
     const { page } = await openPage(t, browser, vault)
-    // Later, because what a test evaluates is itself free of the page's rules.
+    // Later, because code that a test evaluates is itself exempt from the page's CSP.
     const outcomes = await page.evaluate(`new Promise((go) => setTimeout(() => {
       const attempt = (work) => {
         try {
@@ -435,7 +475,7 @@ if (browser !== undefined) {
     const [approval] = vault.api.approvals.list(vault.owner).approvals
     t.match(await page.evaluate('window.shown'), [
       {
-        title: 'An agent waits for you',
+        title: 'An agent is waiting for you',
         body: /^payer: Send money, 2 USDC\. Send 2 USDC to/,
         tag: approval!.id,
       },
@@ -472,7 +512,7 @@ if (browser !== undefined) {
     warnings = [{ code: 'LOG', message: 'Wrong: entry 3.', action: null }]
     await page.reload()
     await banners.getByText('Wrong: entry 3.').waitFor()
-    t.equal(await banners.locator('.banner').count(), 1, 'the damage is told once')
+    t.equal(await banners.locator('.notice').count(), 1, 'the damage is told once')
     t.strictSame(problems, [])
   })
 
@@ -486,7 +526,7 @@ if (browser !== undefined) {
       await route.fulfill({ json: viewOf({ id, status: 'approved' }) })
     })
     const parts = [partOf('Message', 'Hello.')]
-    for (const id of ['a', 'b', 'c', 'd']) await show(page, { id, parts })
+    for (const id of ['a', 'b', 'c', 'd']) await show(vault, page, { id, parts })
     await cards(page).nth(3).waitFor()
     const first = cards(page).first()
     const approve = first.getByRole('button', { name: 'Approve' })
@@ -496,9 +536,9 @@ if (browser !== undefined) {
     const before = await page.evaluate(placesOf)
     const { x, y, width, height } = (await approve.boundingBox())!
     await page.mouse.click(x + width / 2, y + height / 2)
-    await result(page, 'Approved, not fetched yet').waitFor()
+    await result(page, 'Approved, waiting for the agent').waitFor()
     t.equal(await focused(), 'result', 'the keyboard stays at this card')
-    await show(page, { id: 'a', status: 'consumed', parts })
+    await show(vault, page, { id: 'a', status: 'consumed', parts })
     await result(page, 'Approved and done').waitFor()
     t.equal(await focused(), 'result')
     for (let i = 0; i < 3; i++) {
@@ -514,10 +554,10 @@ if (browser !== undefined) {
     async (t) => {
       const vault = await startPageVault(t)
       const { page } = await openPage(t, browser, vault)
-      await show(page, { opaque: true, amount: '0.01', currency: 'USDC', second_word: 'blind' })
-      await page.getByText('a: Sign a message, not understood', { exact: true }).waitFor()
+      await show(vault, page, { opaque: true, amount: '0.01', currency: 'USDC', second_word: 'blind' })
+      await page.getByText('a: Sign a message, not fully decoded', { exact: true }).waitFor()
       t.notMatch(await page.locator('[aria-live=assertive]').textContent(), /0\.01/)
-      await show(page, { id: 'warned', warnings: ['One.', 'Two.'] })
+      await show(vault, page, { id: 'warned', warnings: ['One.', 'Two.'] })
       const bar = cards(page).nth(1).locator('.bar-about')
       t.equal(await bar.textContent(), 'a: Sign a message, wallet.base · 2 warnings')
     },
@@ -527,7 +567,7 @@ if (browser !== undefined) {
     const vault = await startPageVault(t)
     const { page, problems } = await openPage(t, browser, vault)
     const hidden = `Hello.\n${'\n'.repeat(1_000)}Sell the house.${' '.repeat(400)}Now.`
-    await show(page, { id: 'gap', parts: [partOf('Message', hidden)] })
+    await show(vault, page, { id: 'gap', parts: [partOf('Message', hidden)] })
     const box = page.getByRole('region', { name: /^Message/ })
     t.equal(await box.textContent(), 'Hello.\n1,000 empty lines\nSell the house.400 spacesNow.')
     t.strictSame(await box.locator('.gap').allTextContents(), ['1,000 empty lines', '400 spaces'])
@@ -537,13 +577,13 @@ if (browser !== undefined) {
       `${'x\n'.repeat(200)}https://aab.example/`,
     ]
     const newValue = { ...partOf('New value', to), sha256: 'cd'.repeat(32) }
-    await show(page, { id: 'pair', parts: [partOf('Old value', from), newValue] })
+    await show(vault, page, { id: 'pair', parts: [partOf('Old value', from), newValue] })
     t.strictSame(await page.locator('mark').allTextContents(), ['\u0430', 'a'])
     const areInSight = `[...document.querySelectorAll('mark')].every((mark) => {
       const [one, all] = [mark, mark.closest('pre')].map((of) => of.getBoundingClientRect())
       return one.top >= all.top && one.bottom <= all.bottom
     })`
-    // With the next frame that is drawn.
+    // With the next rendered frame.
     t.ok(await page.waitForFunction(areInSight), 'it can be seen without looking for it')
     t.strictSame(problems, [])
   })
@@ -554,7 +594,7 @@ if (browser !== undefined) {
     await page.clock.install({ time: Date.now() + 4 * 60_000 })
     await page.goto(await linkOf(vault))
     await page.getByRole('heading', { name: 'Approvals', level: 1 }).waitFor()
-    await show(page, {})
+    await show(vault, page, {})
     t.match(await page.getByRole('timer').textContent(), /^4:5\d$|^5:0[01]$/)
   })
 
@@ -563,11 +603,11 @@ if (browser !== undefined) {
     const { page } = await openTab(t, browser, vault)
     await page.route('**/v1/vault/events', (route) => route.abort())
     await page.goto(await linkOf(vault))
-    await page.getByText('The vault does not answer.').waitFor()
+    await page.getByText('The vault does not respond.').waitFor()
     await payer.call('POST', '/v1/vault/sign', signBody('2'), noWait)
     await page.unroute('**/v1/vault/events')
     await page.getByText('2 USDC on Base', { exact: true }).waitFor()
-    await page.getByText('The vault does not answer.').waitFor({ state: 'hidden' })
+    await page.getByText('The vault does not respond.').waitFor({ state: 'hidden' })
   })
 }
 
@@ -585,7 +625,7 @@ const kinds = [
   'call',
 ]
 
-const partOf = (title: string, text: string) => ({
+const partOf = (title: string, text: string): PartView => ({
   title,
   by: 'agent',
   raw: false,
@@ -597,16 +637,18 @@ const partOf = (title: string, text: string) => ({
   secret: false,
 })
 
-/** Shows a question that no agent asked: the vault's own are of a few kinds only, and small. */
-async function show(page: Page, fields: object): Promise<void> {
-  const view = viewOf(fields)
-  await page.evaluate(
-    `import('/owner/store.js').then(({ approvals }) => approvals.apply(${JSON.stringify(view)}))`,
-  )
-  await page.getByRole('article').first().waitFor()
+/** Shows an approval that no agent requested: the vault's own come in only a few kinds, and are small. */
+async function show(vault: PageVault, page: Page, fields: object): Promise<void> {
+  const approval = viewOf(fields)
+  vault.tell({ type: 'approval', agentId: 'a', approval })
+  const { id, decision_hash: hash, status } = approval
+  await page
+    .locator(`[data-id="${id}"][data-status="${status}"]`)
+    .filter({ has: page.getByTitle(hash) })
+    .waitFor()
 }
 
-const viewOf = (fields: object) => ({
+const viewOf = (fields: object): ApprovalView => ({
   id: 'shown',
   status: 'pending',
   agent: 'a',

@@ -1,5 +1,5 @@
-// What a page of somebody else, open in the owner's browser, gets from a vault and from a proxy: nothing. Both are asked in
-// their most trusting form: a vault that takes requests without a token, and a proxy as it is.
+// What a page of another site, open in the owner's browser, gets from a vault and from a proxy: nothing. Both are tested in
+// their most permissive form: a vault that accepts requests without a token, and a proxy with its defaults.
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
@@ -7,15 +7,15 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import type { BrowserContext, Page } from 'playwright-core'
 import t, { type Test } from 'tap'
-import { pairedWorld } from '../remote/testing/world.ts'
-import { startBrowser } from '../testing/browser.ts'
-import { linkOf, startPageVault } from './testing/openPage.ts'
+import { startBrowser } from '../../test/helpers/vault/browser.ts'
+import { linkOf, startPageVault } from '../../test/helpers/vault/page/openPage.ts'
+import { pairedWorld } from '../../test/helpers/vault/remote/world.ts'
 
-/** As after a DNS rebinding: the attacker's name leads to this machine. */
+/** As after a DNS rebinding: the attacker's host name points to this machine. */
 const browser = await startBrowser(t, ['--host-resolver-rules=MAP evil.example 127.0.0.1'])
 
-/** What the attacker's page runs. */
-const attack = readFileSync(join(import.meta.dirname, 'testing/attack.js'), 'utf8')
+/** The code of the attacker's page. */
+const attack = readFileSync(join(import.meta.dirname, '../../test/helpers/vault/page/attack.js'), 'utf8')
 const write = { scope: 'custom.note', value: 'harmed', agent_name: 'x' }
 const routes = {
   write: { path: '/v1/vault/write', body: write },
@@ -24,7 +24,7 @@ const routes = {
   mcp: { path: '/mcp', body: { jsonrpc: '2.0', id: 1, method: 'initialize', params: {} } },
 } as const
 
-/** What the attacker serves: an empty page, on a port of its own. */
+/** The attacker's server: an empty page, on a port of its own. */
 async function startSite(t: Test): Promise<number> {
   const site = createServer((_req, res) =>
     res.writeHead(200, { 'content-type': 'text/html' }).end('<!doctype html>'),
@@ -40,7 +40,7 @@ async function startSite(t: Test): Promise<number> {
 
 interface Outcome {
   readonly read: readonly string[]
-  /** Statuses of the target's answers, as the browser's own tools see them. */
+  /** Statuses of the target's responses, as the browser's own tools report them. */
   readonly statuses: readonly number[]
 }
 
@@ -54,7 +54,7 @@ async function visit(context: BrowserContext, page: Page, address: string, targe
   await page.goto(address)
   const posts = Object.values(routes).map(({ path, body }) => ({ path, body }))
   const read: string[] = await page.evaluate(`${attack}; attack(${JSON.stringify({ target, posts })})`)
-  // A window of its own, which a page may open after a click and then send anywhere.
+  // A separate window, which a page may open after a click and then navigate anywhere.
   const [popup] = await Promise.all([
     context.waitForEvent('page'),
     page.evaluate(`void window.open(${JSON.stringify(`${target}/owner/`)})`),
@@ -67,7 +67,7 @@ async function visit(context: BrowserContext, page: Page, address: string, targe
   return { read, statuses }
 }
 
-/** From where the attacker's page asks. */
+/** The origins of the attacker's page. */
 const origins = (sitePort: number, targetPort: number) =>
   [
     ['another port of this machine', `http://127.0.0.1:${sitePort}/`, `http://127.0.0.1:${targetPort}`],
@@ -80,7 +80,7 @@ const origins = (sitePort: number, targetPort: number) =>
     ],
   ] as const
 
-/** A tab; where its address is the target's own, what comes from there is what the name led to before: the attacker's. */
+/** A tab; where its address is the target's own, it loads what the host name pointed to before: the attacker's page. */
 async function attackersTab(context: BrowserContext, address: string, sitePort: number): Promise<Page> {
   const page = await context.newPage()
   if (address.endsWith('/evil'))
@@ -94,11 +94,11 @@ if (browser !== undefined) {
     await vault.agent('trusting', ['auto:write:custom.*', 'read:custom.*', 'wallet.*'])
     const context = await browser.newContext()
     t.teardown(() => context.close())
-    // The owner is signed in beside it.
+    // The owner is signed in in another tab.
     const owner = await context.newPage()
     await owner.goto(await linkOf(vault))
-    await owner.getByText('Nobody waits for you').waitFor()
-    // Its service worker stores the page's files first: those answers would be taken for the attacker's.
+    await owner.getByText('Nothing to approve').waitFor()
+    // Its service worker caches the page's files first: those responses would be mistaken for the attacker's.
     await owner.evaluate('navigator.serviceWorker.ready.then(() => undefined)')
     const log = async () => (await vault.asOwner('GET', '/v1/vault/activity?limit=500')).body.events.length
     const before = await log()
@@ -121,11 +121,11 @@ if (browser !== undefined) {
     t.match((await vault.call('POST', '/v1/vault/read', { scope: 'custom.note' })).body, {
       error: { code: 'NOT_FOUND' },
     })
-    // The same request of a program counts: the pages were refused for being pages.
+    // The same request from a program succeeds: the pages were refused because they are pages.
     t.equal((await vault.call('POST', '/v1/vault/write', write)).status, 200)
     t.ok((await log()) > before)
     await owner.reload()
-    await owner.getByText('Nobody waits for you').waitFor()
+    await owner.getByText('Nothing to approve').waitFor()
   })
 
   t.test('a foreign page reaches nothing through a proxy', async (t) => {
@@ -146,12 +146,12 @@ if (browser !== undefined) {
       t.equal(vault.requests.length, 0, 'nothing came to the vault')
       await page.close()
     }
-    const asked = await fetch(`${proxy.url}/v1/vault/write`, {
+    const pendingApproval = await fetch(`${proxy.url}/v1/vault/write`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify(write),
     })
-    t.equal(asked.status, 200, 'the same request of a program comes through')
+    t.equal(pendingApproval.status, 200, 'the same request of a program comes through')
   })
 
   t.test('the owner’s credentials are worth nothing at a proxy, and the page is not there', async (t) => {

@@ -1,13 +1,14 @@
 import { createHash } from 'node:crypto'
-import { readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import type { ServerResponse } from 'node:http'
 import { extname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { VaultError } from '../errors/error.ts'
-import { pagePath } from '../host/api/pageApi.ts'
+import { pagePath } from '../host/api/lockApi.ts'
 import type { Mount } from '../http/server.ts'
 
-const folder = fileURLToPath(new URL('./assets/', import.meta.url))
+/** The folder to which `npm run web` writes the bundle. The npm package includes it. */
+const bundle = fileURLToPath(new URL('./dist/', import.meta.url))
 
 const types: Readonly<Record<string, string>> = {
   '.html': 'text/html; charset=utf-8',
@@ -19,9 +20,9 @@ const types: Readonly<Record<string, string>> = {
 }
 
 /**
- * What a browser may do with the page: load its own files, speak to its own vault, and nothing else. Nothing inline, no
- * frames (a page that can be framed can be clicked for its owner), no forms that go anywhere, and no text ever becomes
- * markup: Trusted Types has no policy but the one that names the service worker.
+ * The page may load only its own files and connect only to its own vault. It has no inline code, no form targets, and no
+ * frames, in which the owner's clicks could be hijacked. No text becomes markup, because the only Trusted Types policy is for
+ * the service worker's URL.
  */
 const security: Readonly<Record<string, string>> = {
   'content-security-policy': [
@@ -53,11 +54,11 @@ interface Asset {
 }
 
 /**
- * The approvals page: static files below `/owner/`, read once, served by exact name. They hold nothing secret and anybody on
- * this machine may read them; what the page shows comes from the API, with the owner's session.
+ * The approvals page: the bundle's files below `/owner/`, read once and served by exact name. The files contain no secret, so
+ * every process on this machine may read them. The page loads its content from the API with the owner's browser session.
  */
-export function createOwnerPage(): Mount {
-  const assets = readAssets()
+export function createOwnerPage(folder = bundle): Mount {
+  const assets = readAssets(folder)
   return {
     path: pagePath,
     isPage: true,
@@ -80,23 +81,27 @@ export function createOwnerPage(): Mount {
   }
 }
 
-/** The path of each file; the page itself is at `/owner/`. */
-function readAssets(): ReadonlyMap<string, Asset> {
-  const names = readdirSync(folder, { recursive: true, withFileTypes: true })
+/** The built files by path. The page itself is at `/owner/`. */
+function readAssets(folder: string): ReadonlyMap<string, Asset> {
   const assets = new Map<string, Asset>()
-  for (const entry of names) {
-    const type = types[extname(entry.name)]
-    if (!entry.isFile() || type === undefined) continue
-    const file = join(entry.parentPath, entry.name)
-    const body = readFileSync(file)
-    const name = file.slice(folder.length).replaceAll('\\', '/')
+  for (const name of namesIn(folder)) {
+    const type = types[extname(name)]
+    if (type === undefined || name.startsWith('.')) continue
+    const body = readFileSync(join(folder, name))
     const tag = `"${createHash('sha256').update(body).digest('base64url')}"`
     assets.set(`${pagePath}/${name === 'index.html' ? '' : name}`, { body, type, tag })
   }
   return assets
 }
 
-/** Browsers keep the fragment, and with it the code of a link that was typed without its slash. */
+/** The names of the built files. @throws if the page was not built completely */
+function namesIn(folder: string): readonly string[] {
+  const names = existsSync(folder) ? readdirSync(folder) : []
+  if (['index.html', 'main.js', 'page.css'].every((name) => names.includes(name))) return names
+  throw new Error('The approvals page is not built. Run: npm run web')
+}
+
+/** Redirects to the path with its slash. Browsers keep the fragment, which has the link's code. */
 function redirect(res: ServerResponse): void {
   res.writeHead(308, { ...security, location: `${pagePath}/`, 'content-length': 0 }).end()
 }

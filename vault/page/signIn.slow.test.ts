@@ -1,6 +1,6 @@
 import { EventEmitter, once } from 'node:events'
 import t, { type Test } from 'tap'
-import { createTestClock, type RunningVault, startVault } from '../testing/startVault.ts'
+import { createTestClock, type RunningVault, startVault } from '../../test/helpers/vault/startVault.ts'
 
 const link = async (vault: RunningVault) =>
   new URL((await vault.asOwner('POST', '/v1/vault/owner/links', {})).body.url)
@@ -9,7 +9,7 @@ const signIn = (vault: RunningVault, code: unknown, headers = {}) =>
   vault.call('POST', '/v1/vault/owner/sign-in', { code }, headers)
 const start = (t: Test, clock = createTestClock()) => startVault(t, { clock })
 
-/** Hears the vault's events until the vault ends the stream. */
+/** Receives the vault's events until the vault ends the stream. */
 async function listen(vault: RunningVault, headers: Record<string, string>) {
   const { body } = await fetch(`${vault.url}/v1/vault/events`, { headers })
   const more = new EventEmitter()
@@ -21,14 +21,14 @@ async function listen(vault: RunningVault, headers: Record<string, string>) {
         more.emit('more')
       }
     } catch {
-      // Cut off: that is how the vault ends it.
+      // Cut off: this is how the vault ends it.
     }
     return text
   })()
-  const heard = async (part: string) => {
+  const received = async (part: string) => {
     while (!text.includes(part)) await once(more, 'more')
   }
-  return { untilEnd, heard }
+  return { untilEnd, received }
 }
 
 t.test('a link opens the page once', async (t) => {
@@ -142,10 +142,10 @@ t.test("an agent's stream ends with its token", async (t) => {
   const agent = await vault.agent('a', ['ask:identity.name'])
   const stream = await listen(vault, { authorization: `Bearer ${agent.token}` })
   await agent.call('POST', '/v1/vault/read', { scope: 'identity.name' }, { prefer: 'wait=0' })
-  await stream.heard('"pending"')
+  await stream.received('"pending"')
   await vault.api.agents.revoke('a', vault.owner)
-  const heard = await stream.untilEnd
-  t.notMatch(heard, '"canceled"')
+  const received = await stream.untilEnd
+  t.notMatch(received, '"canceled"')
 })
 
 t.test('signing in and out is in the log, without a code', async (t) => {

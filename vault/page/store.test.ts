@@ -1,30 +1,14 @@
 import fc from 'fast-check'
 import t from 'tap'
+import type { ApprovalView } from '../approvals/approval.ts'
+import { approvals } from './app/store.ts'
 
-interface View {
-  readonly id: string
-  readonly status: string
-  readonly created_at: string
-}
-interface Store {
-  readonly waiting: readonly View[]
-  readonly all: readonly View[]
-  get(id: string): View | undefined
-  apply(view: View): void
-  load(): Promise<void>
-  clear(): void
-}
-const { approvals } = (await import('./assets/store.js' as string)) as { approvals: Store }
+const view = (id: string, status = 'pending') =>
+  ({ id, status, created_at: `2026-01-01T00:00:0${id}Z` }) as ApprovalView
 
-const view = (id: string, status = 'pending'): View => ({
-  id,
-  status,
-  created_at: `2026-01-01T00:00:0${id}Z`,
-})
-
-/** Answers of the vault that come when the test says so; each is what the vault knew when it was asked. */
+/** Responses of the vault that arrive when the test says so; each has the state at the time of its request. */
 function fakeVault() {
-  let known: readonly View[] = []
+  let known: readonly ApprovalView[] = []
   const waiting: (() => void)[] = []
   const fetched = (async (path: string) => {
     const answer = known.filter(({ status }) => !path.includes('pending') || status === 'pending')
@@ -33,7 +17,7 @@ function fakeVault() {
   }) as typeof fetch
   Object.assign(globalThis, { fetch: fetched, sessionStorage: { getItem: () => 'vow_x' } })
   return {
-    knows: (views: readonly View[]) => void (known = views),
+    knows: (views: readonly ApprovalView[]) => void (known = views),
     answer: () => {
       for (const go of waiting.splice(0)) go()
     },

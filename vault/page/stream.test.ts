@@ -1,14 +1,5 @@
 import t from 'tap'
-
-interface Listener {
-  onopen(): void
-  onevent(type: string, data: unknown): void
-  onlost(): void
-}
-interface Module {
-  listen(listener: Listener, silentMs?: number): () => void
-}
-const { listen } = (await import('./assets/stream.js' as string)) as Module
+import { listen } from './app/stream.ts'
 
 t.test('a stream on which nothing comes any more is lost, and opened anew', async (t) => {
   const { fetch } = globalThis

@@ -1,11 +1,12 @@
 import type { Page } from 'playwright-core'
 import t from 'tap'
+import { startBrowser } from '../../test/helpers/vault/browser.ts'
+import { linkOf, openPage, openTab, startPageVault } from '../../test/helpers/vault/page/openPage.ts'
+import { proxyFor } from '../../test/helpers/vault/remote/world.ts'
+import { password } from '../../test/helpers/vault/startVault.ts'
+import { signBody, smallPayments } from '../../test/helpers/vault/transfers.ts'
+import { seriousFindings } from '../../test/helpers/web/openSite.ts'
 import { startRelay } from '../relay/startRelay.ts'
-import { proxyFor } from '../remote/testing/world.ts'
-import { startBrowser } from '../testing/browser.ts'
-import { password } from '../testing/startVault.ts'
-import { signBody, smallPayments } from '../testing/transfers.ts'
-import { linkOf, openPage, openTab, startPageVault } from './testing/openPage.ts'
 
 const browser = await startBrowser(t)
 const noWait = { prefer: 'wait=0' }
@@ -60,10 +61,18 @@ if (browser !== undefined) {
     const { page } = await openTab(t, browser, vault)
     await page.goto(await linkOf(vault))
     await page.getByRole('heading', { name: 'The vault is locked' }).waitFor()
-    for (let i = 0; i < 3; i++) {
+    // On a slow machine the vault's own wait ends before its response arrives.
+    await page.route('**/v1/vault/unlock', (route) =>
+      route.fulfill({
+        status: 401,
+        headers: { 'retry-after': '2' },
+        json: { error: { code: 'BAD_PASSWORD', message: 'The password does not open this vault.' } },
+      }),
+    )
+    for (let i = 0; i < 2; i++) {
       await page.getByLabel('Password').fill('wrong')
       await page.keyboard.press('Enter')
-      await page.getByText(/takes the next password in \d+ seconds?\./).waitFor()
+      await page.getByText(/accepts the next password in \d+ seconds?\./).waitFor()
       t.equal(await page.getByRole('button', { name: 'Unlock' }).isDisabled(), true)
       await page.locator('button[type=submit]:not(:disabled)').waitFor()
     }
@@ -74,39 +83,42 @@ if (browser !== undefined) {
     await vault.asOwner('POST', '/v1/vault/write', { scope: 'identity.name', value: 'Ada' })
     const { page, problems } = await openPage(t, browser, vault)
     await go(page, 'Agents')
-    await page.getByText('No agent is let in').waitFor()
+    await page.getByText('No agents yet').waitFor()
     await page.getByRole('button', { name: 'Add agent' }).click()
     const dialog = page.getByRole('dialog')
     await dialog.getByLabel('Name', { exact: true }).fill('reader')
     const own = dialog.getByLabel('Another scope')
     await own.fill('identity.fullname')
     await own.press('Enter')
-    await dialog.getByRole('alert').getByText('There is no scope "identity.fullname"').waitFor()
+    await dialog.getByRole('alert').getByText('got "identity.fullname"').waitFor()
     await own.fill('read:credentials.api.github')
     await own.press('Enter')
     await dialog.getByText('The agent gets the secret itself').waitFor()
     await dialog
-      .getByLabel('How it may use credentials.api.github')
+      .getByLabel('How the agent may use credentials.api.github')
       .selectOption('Use it in calls, never see it')
     await dialog.getByText('The agent gets the secret itself').waitFor({ state: 'hidden' })
     await dialog.getByText('Who you are').click()
     await dialog.getByLabel('Full name identity.name').check()
     await dialog.getByText('Wallets').click()
     await dialog.getByLabel('Base wallet.base').check()
-    await dialog.getByLabel('How it may use wallet.base').selectOption('Ask every time')
-    await page.getByLabel('Requests a minute').fill('60')
-    await page.getByLabel('Requests a minute').press('Enter')
-    const token = (await page.getByLabel('token', { exact: true }).textContent())!
+    await dialog.getByLabel('How the agent may use wallet.base').selectOption('Ask every time')
+    await page.getByLabel('Requests per minute').fill('sixty')
+    await page.getByLabel('Requests per minute').press('Enter')
+    await dialog.getByText('requests_per_minute: Expected').waitFor()
+    await page.getByLabel('Requests per minute').fill('60')
+    await page.getByLabel('Requests per minute').press('Enter')
+    const token = (await page.getByRole('dialog').locator('.code code').textContent())!
     const headers = { authorization: `Bearer ${token}` }
     const read = () => vault.call('POST', '/v1/vault/read', { scope: 'identity.name' }, headers)
     t.strictSame((await read()).body, { value: 'Ada' })
     await page.context().grantPermissions(['clipboard-read', 'clipboard-write'])
     await page.getByRole('button', { name: 'Copy token' }).click()
-    await page.getByText('The token is copied.').waitFor()
+    await page.getByRole('button', { name: 'Copied' }).waitFor()
     t.equal(await page.evaluate('navigator.clipboard.readText()'), token)
     for (let i = 0; i < 3; i++) await page.keyboard.press('Escape')
-    await page.getByText('Is it stored?').waitFor()
-    t.equal(await page.getByLabel('token', { exact: true }).textContent(), token, 'Escape asks first')
+    await page.getByText('Have you stored this').waitFor()
+    t.equal(await page.getByRole('dialog').locator('.code code').textContent(), token, 'Escape asks first')
     await page.getByRole('button', { name: 'I have stored it' }).click()
     await page.locator('dialog').waitFor({ state: 'detached' })
     t.notOk((await page.content()).includes(token), 'it is not there any more')
@@ -117,7 +129,7 @@ if (browser !== undefined) {
       'identity.name',
     ])
     await card.getByText('ask:wallet.base').waitFor()
-    await card.getByText('At most 60 requests a minute.').waitFor()
+    await card.getByText('At most 60 requests per minute.').waitFor()
 
     await page.getByRole('button', { name: 'New token for reader' }).click()
     await page.getByRole('button', { name: 'Make a new token' }).click()
@@ -129,15 +141,38 @@ if (browser !== undefined) {
     const chosen = dialog.getByRole('checkbox', { checked: true })
     while ((await chosen.count()) > 0) await chosen.first().uncheck()
     await page.getByRole('button', { name: 'Save' }).click()
-    await card.getByText('It may do nothing yet').waitFor()
+    await card.getByText('This agent has no scopes yet.').waitFor()
     await page.getByRole('button', { name: 'Revoke reader' }).click()
+    await dialog.waitFor()
     await page.keyboard.press('Escape')
+    await page.locator('dialog').waitFor({ state: 'detached' })
     t.equal(vault.api.registry.byName('reader')?.revokedAt, null)
     t.equal(await page.evaluate('document.activeElement.textContent'), 'Revoke', 'the focus is back')
     await page.keyboard.press('Enter')
     await page.getByRole('dialog').getByRole('button', { name: 'Revoke' }).click()
     await page.getByText('1 revoked').waitFor()
     t.match(vault.api.registry.byName('reader')?.revokedAt, /^\d{4}-/)
+    t.strictSame(problems, [])
+  })
+
+  t.test('a token stays shown until it is stored, whatever happens to the view behind it', async (t) => {
+    const vault = await startPageVault(t)
+    await vault.agent('reader', ['identity.name'])
+    const { page, problems } = await openPage(t, browser, vault)
+    await go(page, 'Agents')
+    await page.getByRole('button', { name: 'New token for reader' }).click()
+    await page.getByRole('button', { name: 'Make a new token' }).click()
+    const shown = page.getByRole('dialog').locator('.code code')
+    const token = await shown.textContent()
+    await page.goBack()
+    await page.getByRole('heading', { name: 'Approvals', level: 1, includeHidden: true }).waitFor()
+    t.equal(await shown.textContent(), token, 'the way back')
+    await vault.asOwner('POST', '/v1/vault/lock', {})
+    await page.getByRole('heading', { name: 'The vault is locked', includeHidden: true }).waitFor()
+    t.equal(await shown.textContent(), token, 'a lock')
+    await page.getByRole('button', { name: 'I have stored it' }).click()
+    await page.locator('dialog').waitFor({ state: 'detached' })
+    t.notOk((await page.content()).includes(token!))
     t.strictSame(problems, [])
   })
 
@@ -152,11 +187,11 @@ if (browser !== undefined) {
     t.equal((await payer.call('POST', '/v1/vault/sign', signBody('2'), noWait)).status, 202)
 
     await page.getByRole('button', { name: 'Edit policy: payer' }).click()
-    await page.getByLabel('Without asking up to').fill('9')
+    await page.getByLabel('Approve without asking up to').fill('9')
     await page.getByRole('button', { name: 'Save' }).click()
     await page.getByRole('alert').getByText('autoApproveUpTo ≤ perTransaction ≤ perDay').waitFor()
-    await page.getByLabel('Without asking up to').fill('3')
-    await page.getByLabel('At most at once').fill('4')
+    await page.getByLabel('Approve without asking up to').fill('3')
+    await page.getByLabel('At most per transaction').fill('4')
     await page.getByLabel('Messages').selectOption('Refuse')
     await page.getByRole('button', { name: 'Save' }).click()
     await card.getByText('up to 3').waitFor()
@@ -179,8 +214,8 @@ if (browser !== undefined) {
     const { page, problems } = await openPage(t, browser, vault)
     await go(page, 'Policies')
     await page.getByRole('button', { name: 'Set policy: payer' }).click()
-    await page.getByLabel('At most a day').fill('10')
-    await page.getByLabel('May pay').selectOption('Listed addresses only')
+    await page.getByLabel('At most per day').fill('10')
+    await page.getByLabel('May pay').selectOption('Listed recipients only')
     await page.getByLabel('Addresses').fill('base 0x70997970C51812dc3A010C7d01b50e0d17dc79C8')
     await page.getByRole('button', { name: 'Edit as JSON' }).click()
     const json = page.getByLabel('As JSON')
@@ -188,20 +223,24 @@ if (browser !== undefined) {
     t.match(policy, { recipients: [{ chain: 'base', address: /^0x7099/ }], otherRecipients: 'deny' })
     await json.fill('{ not json')
     await page.getByRole('button', { name: 'Save' }).click()
-    await page.getByRole('alert').getByText('That is no JSON object.').waitFor()
-    await json.fill(JSON.stringify({ ...policy, fees: [{ chain: 'base', perTransaction: '0.001' }] }))
+    await page.getByRole('alert').getByText('Expected a JSON object.').waitFor()
+    const assets = [{ ...policy.assets[0], perDay: 10 }]
+    await json.fill(JSON.stringify({ ...policy, assets, fees: [{ chain: 'base', perTransaction: '0.001' }] }))
     await page.getByRole('button', { name: 'Back to the form' }).click()
     await page.getByRole('button', { name: 'Save' }).click()
     await page.getByRole('article', { name: 'Policy: payer' }).getByText('To 1 listed recipient.').waitFor()
-    t.match(vault.api.policies.get('payer', vault.owner).policy, { fees: [{ perTransaction: '0.001' }] })
+    t.match(vault.api.policies.get('payer', vault.owner).policy, {
+      assets: [{ perDay: '10' }],
+      fees: [{ perTransaction: '0.001' }],
+    })
 
     await page.getByRole('button', { name: 'Set policy: Whole vault' }).click()
-    t.equal(await page.getByLabel('At most a day').inputValue(), '100', 'a start that can be kept')
+    t.equal(await page.getByLabel('At most per day').inputValue(), '100', 'a start that can be kept')
     await page.getByRole('button', { name: 'Add a limit' }).click()
-    await page.getByLabel('At most at once').nth(1).fill('x')
+    await page.getByLabel('At most per transaction').nth(1).fill('x')
     await page.getByRole('button', { name: 'Save' }).click()
     await page.getByRole('alert').filter({ visible: true }).waitFor()
-    await page.getByLabel('At most at once').nth(1).fill('7')
+    await page.getByLabel('At most per transaction').nth(1).fill('7')
     await page.getByLabel('Only to').nth(1).fill('0x70997970C51812dc3A010C7d01b50e0d17dc79C8')
     await page.getByRole('button', { name: 'Add a limit' }).click()
     await page.getByRole('button', { name: 'Save' }).click()
@@ -239,7 +278,7 @@ if (browser !== undefined) {
     await go(page, 'Activity')
     const refused = rows(page).filter({ hasText: 'other Read a value' })
     await refused.getByText('Denied', { exact: true }).waitFor()
-    await refused.getByText('It has no grant for that.').waitFor()
+    await refused.getByText('The agent has no grant for this request.').waitFor()
     const exact = await refused.locator('time').getAttribute('title')
     t.match(exact, new RegExp(String(new Date().getFullYear())))
     t.equal(await refused.locator('time .visually-hidden').textContent(), exact, 'told exactly, too')
@@ -250,7 +289,7 @@ if (browser !== undefined) {
     while (await page.getByRole('button', { name: 'Show older' }).isVisible()) {
       const before = await rows(page).count()
       await page.getByRole('button', { name: 'Show older' }).click()
-      await page.getByText('Loading…').waitFor({ state: 'detached' })
+      await page.getByText('Loading', { exact: true }).waitFor({ state: 'detached' })
       t.ok((await rows(page).count()) >= before)
     }
     t.equal(await rows(page).count(), 60)
@@ -260,14 +299,14 @@ if (browser !== undefined) {
     t.equal(await rows(page).count(), 61, 'what comes stands above what was opened')
     await page.getByLabel('Text').fill('STORE n4')
     await rows(page).filter({ hasText: 'custom.n60' }).waitFor({ state: 'detached' })
-    await page.getByText('That is all.').waitFor()
+    await page.getByText('End of the log.').waitFor()
     t.equal(await rows(page).count(), 11, 'n4 and n40 to n49, on whichever page of the log')
     await page.getByLabel('Outcome').selectOption('Denied')
     await page.getByText('Nothing here').waitFor()
     await page.getByRole('button', { name: 'Show everything' }).click()
     await rows(page).filter({ hasText: 'other Sign a transaction, 2 USDC' }).first().waitFor()
     await page.getByRole('button', { name: 'Verify log' }).click()
-    await page.getByText(/^All \d+ entries are as they were written\.$/).waitFor()
+    await page.getByText(/^All \d+ entries are unchanged\.$/).waitFor()
     t.strictSame(problems, [])
   })
 
@@ -282,15 +321,15 @@ if (browser !== undefined) {
       status: 'DENIED',
     }
     const details = { seq: 9, amount: '0.01', chain: 'base', code: 'TX_MISMATCH' }
-    const lie = { claimed: '0.01 USDC <b>to a friend</b>', found: '250 USDC to \u202Edead' }
+    const tamper = { claimed: '0.01 USDC <b>to a friend</b>', found: '250 USDC to \u202Edead' }
     const unknown = { ...entry, action: 'NEW_ONE', details: { seq: 8, code: 'NEW_CODE' } }
     await page.route('**/v1/vault/activity?*', (route) =>
-      route.fulfill({ json: { events: [{ ...entry, ...lie, details }, unknown] } }),
+      route.fulfill({ json: { events: [{ ...entry, ...tamper, details }, unknown] } }),
     )
     await go(page, 'Activity')
     await rows(page).first().waitFor()
     const text = (await rows(page).first().textContent()) ?? ''
-    t.ok(text.includes('The agent said0.01 USDC <b>to a friend</b>It would do250 USDC to \\u{202e}dead'))
+    t.ok(text.includes('The agent said0.01 USDC <b>to a friend</b>The vault found250 USDC to \\u{202e}dead'))
     t.notMatch(text, /TX_MISMATCH|SIGN\b/)
     t.match(
       await rows(page).nth(1).textContent(),
@@ -305,7 +344,7 @@ if (browser !== undefined) {
     const vault = await startPageVault(t)
     const { page, problems } = await openPage(t, browser, vault)
     await go(page, 'Pairing')
-    await page.getByText('This vault speaks to no relay').waitFor()
+    await page.getByText('This vault is not connected to a relay').waitFor()
     t.equal(await page.getByRole('button', { name: 'New pairing' }).count(), 0)
     t.strictSame(problems, [])
   })
@@ -324,9 +363,9 @@ if (browser !== undefined) {
       const phrases = Promise.withResolvers<string>()
       const command = await newPairing(page, 'vps-1')
       const dialog = page.getByRole('dialog')
-      await dialog.getByText('Not started yet.').waitFor()
+      await dialog.getByText('Not used yet.').waitFor()
       await page.keyboard.press('Escape')
-      await dialog.getByText('Is it stored?').waitFor()
+      await dialog.getByText('Have you stored this').waitFor()
       const flag = (name: string) => new RegExp(`--${name} (\\S+)`).exec(command)?.[1] ?? ''
       const paired = proxyFor(t, {
         pair: flag('pair'),
@@ -340,8 +379,8 @@ if (browser !== undefined) {
       })
       const phrase = await phrases.promise
       await dialog.getByText(phrase, { exact: true }).waitFor()
-      await dialog.getByRole('button', { name: 'They are the same' }).click()
-      await dialog.getByText('Paired. Its agent reaches this vault').waitFor()
+      await dialog.getByRole('button', { name: 'They match' }).click()
+      await dialog.getByText('Paired. The agent can now reach this vault').waitFor()
       await page.keyboard.press('Escape')
       await dialog.waitFor({ state: 'detached' })
       const card = page.getByRole('article', { name: 'vps-1' })
@@ -351,49 +390,81 @@ if (browser !== undefined) {
       t.notOk((await page.content()).includes(flag('pair')), 'the token is shown once')
 
       await page.getByRole('button', { name: 'Revoke vps-1' }).click()
-      await page.getByRole('button', { name: 'End it' }).click()
+      await page.getByRole('button', { name: 'End pairing' }).click()
       await card.getByText('Ended').waitFor()
       t.strictSame(problems, [])
     },
   )
 
-  t.test('nothing is wider than a small phone, and nothing is wrong in the dark', async (t) => {
-    const vault = await startPageVault(t)
-    const agent = await vault.agent('a-name-that-is-as-long-as-a-name-can-be-64-letters-no-more-of-it', [
-      'wallet.base',
-      'address.shipping.a-very-long-name-of-an-address-that-has-no-space-in-it',
-    ])
-    const purpose = 'W'.repeat(300)
-    for (const i of [1, 2])
-      await agent.call('POST', '/v1/vault/sign', { ...signBody(`2.${'1'.repeat(i)}`, i), purpose }, noWait)
-    for (const colorScheme of ['light', 'dark'] as const) {
-      const { page, problems } = await openPage(t, browser, vault, {
-        colorScheme,
-        viewport: { width: 360, height: 740 },
-      })
-      await page.getByRole('article').first().waitFor()
-      for (const view of ['Approvals', 'Activity', 'Agents', 'Policies', 'Pairing']) {
-        await go(page, view)
-        await page.getByText('Loading…').waitFor({ state: 'detached' })
-        t.equal(await page.evaluate('document.documentElement.scrollWidth'), 360, `${view}, ${colorScheme}`)
-      }
-      t.strictSame(problems, [])
+  t.test('a pairing that a restore suspended is resumed on the page', async (t) => {
+    const relay = await startRelay({ host: '127.0.0.1', port: 0 })
+    t.teardown(() => relay.close())
+    const vault = await startPageVault(t, { relay: relay.url })
+    await vault.agent('remote-bot', ['identity.name'])
+    const { page } = await openPage(t, browser, vault)
+    const offer = await vault.api.pairings.create({ service_id: 'vps-1', agent: 'remote-bot' }, vault.owner)
+    const resumed: string[] = []
+    vault.api.pairings.resume = async (id) => {
+      resumed.push(id)
+      return { id }
     }
+    await page.route('**/v1/vault/pairings', async (route) => {
+      const [pairing] = vault.api.pairings.list(vault.owner).pairings
+      await route.fulfill({
+        json: { pairings: [{ ...pairing, state: resumed[0] ? 'paired' : 'suspended' }] },
+      })
+    })
+    await go(page, 'Pairing')
+    await page.getByRole('button', { name: 'Resume vps-1' }).click()
+    await page.getByText('Paired', { exact: true }).waitFor()
+    t.strictSame(resumed, [offer.id])
   })
+
+  t.test(
+    'nothing is wider than a small phone, and axe finds nothing serious, in light and in dark',
+    async (t) => {
+      const vault = await startPageVault(t)
+      const agent = await vault.agent('a-name-that-is-as-long-as-a-name-can-be-64-letters-no-more-of-it', [
+        'wallet.base',
+        'address.shipping.a-very-long-name-of-an-address-that-has-no-space-in-it',
+      ])
+      const purpose = 'W'.repeat(300)
+      for (const i of [1, 2])
+        await agent.call('POST', '/v1/vault/sign', { ...signBody(`2.${'1'.repeat(i)}`, i), purpose }, noWait)
+      for (const colorScheme of ['light', 'dark'] as const) {
+        const { page, problems } = await openPage(t, browser, vault, {
+          colorScheme,
+          viewport: { width: 360, height: 740 },
+        })
+        await page.getByRole('article').first().waitFor()
+        for (const view of ['Approvals', 'Activity', 'Agents', 'Policies', 'Pairing']) {
+          await go(page, view)
+          await page.getByText('Loading', { exact: true }).waitFor({ state: 'detached' })
+          t.equal(await page.evaluate('document.documentElement.scrollWidth'), 360, `${view}, ${colorScheme}`)
+          t.strictSame(await seriousFindings(page), [], `${view}, ${colorScheme}`)
+        }
+        await go(page, 'Agents')
+        await page.getByRole('button', { name: 'Change a-name' }).click()
+        await page.getByRole('dialog').getByText('What the agent may use').waitFor()
+        t.strictSame(await seriousFindings(page), [], `a dialog, ${colorScheme}`)
+        t.strictSame(problems, [])
+      }
+    },
+  )
 
   t.test('a page that was there before opens without its vault, and says so', async (t) => {
     const vault = await startPageVault(t)
     const { page } = await openPage(t, browser, vault)
     await page.evaluate('navigator.serviceWorker.ready.then(() => undefined)')
     await vault.close()
-    await page.getByText('The vault does not answer.').waitFor()
+    await page.getByText('The vault does not respond.').waitFor()
     await page.reload()
-    await page.getByText('The vault does not answer.').waitFor()
+    await page.getByText('The vault does not respond.').waitFor()
     const kept = await page.evaluate<string[]>(`(async () => {
       const shell = await caches.open((await caches.keys()).join())
       return (await shell.keys()).map(({ url }) => new URL(url).pathname)
     })()`)
-    t.ok(kept.length > 20)
+    t.ok(kept.includes('/owner/main.js'))
     t.strictSame(
       kept.filter((path) => !path.startsWith('/owner/')),
       [],
@@ -404,7 +475,7 @@ if (browser !== undefined) {
     await page.getByText('You are signed out.').waitFor()
     await page.getByLabel('Link').fill(await linkOf(again))
     await page.keyboard.press('Enter')
-    await page.getByText('Nobody waits for you').waitFor()
+    await page.getByText('Nothing to approve').waitFor()
   })
 
   t.test('the page can be installed', async (t) => {
@@ -414,7 +485,7 @@ if (browser !== undefined) {
     const session = await page.context().newCDPSession(page)
     const { installabilityErrors } = await session.send('Page.getInstallabilityErrors')
     const problems = installabilityErrors.map(({ errorId }) => errorId)
-    // Tests run in profiles that keep nothing, and such a profile installs nothing.
+    // Tests use profiles that store nothing, and such a profile installs nothing.
     t.strictSame(
       problems.filter((problem) => problem !== 'in-incognito'),
       [],
@@ -428,7 +499,7 @@ async function newPairing(page: Page, service: string): Promise<string> {
   await page.getByRole('button', { name: 'New pairing' }).click()
   await page.getByLabel('Service').fill(service)
   await page.getByLabel('Agent', { exact: true }).selectOption('remote-bot')
-  await page.getByRole('button', { name: 'Make the command' }).click()
-  const command = await page.getByLabel('command', { exact: true }).textContent()
+  await page.getByRole('button', { name: 'Create command' }).click()
+  const command = await page.getByRole('dialog').locator('.code code').textContent()
   return command ?? ''
 }

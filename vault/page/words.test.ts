@@ -1,11 +1,5 @@
 import t from 'tap'
-
-interface Words {
-  spokenTime(time: string, now: Date): string
-  dayOf(time: string, now: Date): string
-  bytesOf(bytes: number): string
-}
-const { spokenTime, dayOf, bytesOf } = (await import('./assets/words.js' as string)) as Words
+import { bytesOf, dayOf, spokenTime } from './app/words.ts'
 
 const now = new Date(2026, 10, 22, 14, 30)
 const at = (...time: [number, number, number, number, number, number?]) => new Date(...time).toISOString()

@@ -2,8 +2,7 @@ import { nearMiss } from '../../core/config/check/nearMiss.ts'
 import { canonicalAddress } from '../../core/domain/address.ts'
 import { isTollgateError } from '../../core/errors/error.ts'
 import type { AssetTable } from '../effects/assets.ts'
-import type { Policy } from './policy.ts'
-import { feeLimitsOf, limitsOf } from './rules.ts'
+import { feeLimitsOf, limitsOf, type Policy } from './policy.ts'
 
 const choices: Readonly<Record<string, readonly unknown[]>> = {
   otherRecipients: ['ask', 'deny', undefined],
@@ -14,8 +13,8 @@ const choices: Readonly<Record<string, readonly unknown[]>> = {
 const known = ['assets', 'fees', 'recipients', 'hours', ...Object.keys(choices)]
 
 /**
- * Reads a policy that an owner wrote, before it is stored: known fields only, pinned assets, addresses in their canonical
- * spelling, amounts in order, a zone that exists. Afterwards {@link import('./evaluate.ts').evaluate} can not fail on it.
+ * Validates an owner's policy before it is stored. It must have only known fields, pinned assets, canonical addresses, amounts
+ * in order and an existing time zone. After that, {@link import('./evaluate.ts').evaluate} cannot fail on it.
  *
  * @returns the policy, or what is wrong with it in words
  */
@@ -105,7 +104,7 @@ function checkAmounts(value: Record<string, unknown>, assets: AssetTable): strin
     for (const { chain, symbol } of policy.assets) {
       const asset = assets.chains.named(chain) === undefined ? undefined : assets.bySymbol(chain, symbol)
       if (asset === undefined) return noSuchAsset(chain, symbol, assets)
-      if (seen.has(asset.id)) return `Expected one rule for ${symbol} on ${chain}.`
+      if (seen.has(asset.id)) return `Expected only one rule for ${symbol} on ${chain}.`
       seen.add(asset.id)
       const limits = limitsOf(policy, asset.id, assets)!
       if (limits.autoApproveUpTo > limits.perTransaction || limits.perTransaction > limits.perDay)
@@ -113,7 +112,7 @@ function checkAmounts(value: Record<string, unknown>, assets: AssetTable): strin
     }
     for (const { chain } of policy.fees ?? []) {
       if (assets.chains.named(chain) === undefined) return noSuchChain(chain, assets)
-      if (seen.has(chain)) return `Expected one fee rule for ${chain}.`
+      if (seen.has(chain)) return `Expected only one fee rule for ${chain}.`
       seen.add(chain)
       feeLimitsOf(policy, chain, assets)
     }
@@ -130,7 +129,7 @@ const hint = (word: string, candidates: readonly string[]): string => {
   return meant === undefined ? '' : ` Did you mean ${meant}?`
 }
 
-/** The first field that a list of rules should not have, or not like that. */
+/** The first unexpected or invalid field in a list of rules. */
 function strange(list: unknown, names: readonly string[], needed: readonly string[]): string {
   for (const rule of Array.isArray(list) ? list.filter(isObject) : []) {
     for (const [name, value] of Object.entries(rule)) {
@@ -138,21 +137,21 @@ function strange(list: unknown, names: readonly string[], needed: readonly strin
       if (typeof value !== 'string') return ` Got ${name} without quotes around its value.`
     }
     const missing = needed.find((name) => !Object.hasOwn(rule, name))
-    if (missing !== undefined) return ` Got one without ${missing}.`
+    if (missing !== undefined) return ` Got an entry without ${missing}.`
   }
   return ''
 }
 
 function noSuchChain(chain: string, { chains }: AssetTable): string {
   const names = chains.all.map(({ name }) => name)
-  return `Expected a chain out of ${names.join(', ')}, got ${quoted(chain)}.${hint(chain, names)}`
+  return `Expected one of the chains ${names.join(', ')}, got ${quoted(chain)}.${hint(chain, names)}`
 }
 
 function noSuchAsset(chain: string, symbol: string, assets: AssetTable): string {
   const facts = assets.chains.named(chain)
   if (facts === undefined) return noSuchChain(chain, assets)
   const symbols = [facts.native.symbol, ...assets.tokensOf(facts.name).map((token) => token.symbol)]
-  return `Expected an asset that the vault knows on ${chain}, ${symbols.join(', ')}, got ${quoted(symbol)}.${hint(symbol, symbols)}`
+  return `Expected a known asset on ${chain} (${symbols.join(', ')}), got ${quoted(symbol)}.${hint(symbol, symbols)}`
 }
 
 const isObject = (value: unknown): value is Record<string, unknown> =>

@@ -1,22 +1,29 @@
-import { type AssetRef, type AssetTable, pinnedAssets } from '../effects/assets.ts'
-import { feesId } from '../effects/budgetSpends.ts'
-import type { VaultChain } from '../effects/chains.ts'
-import type { Decoded } from '../effects/decoded.ts'
-import { type Effect, isTakenBack, mayAllowNft } from '../effects/effect.ts'
-import { goesTo } from '../effects/goesTo.ts'
+import { type AssetRef, type AssetTable, pinnedAssets, type VaultChain } from '../effects/assets.ts'
+import {
+  type Decoded,
+  type Effect,
+  feesId,
+  goesTo,
+  isTakenBack,
+  mayAllowNft,
+  spendOf,
+} from '../effects/effect.ts'
 import { amountWords } from '../effects/plainWords.ts'
-import { spendOf } from '../effects/spendOf.ts'
-import { isWithinHours } from './isWithinHours.ts'
-import type { Policy } from './policy.ts'
-import { feeLimitsOf, limitsOf } from './rules.ts'
+import { feeLimitsOf, isWithinHours, limitsOf, type Policy } from './policy.ts'
 
-/** A signature that somebody else may use later is approved by a rule for at most a day: longer, today's limits are no bound. */
+/**
+ * Maximum validity of a signature that a rule may approve, in seconds. Today's limits do not cover a signature that is valid
+ * for longer than a day.
+ */
 const longestUseSeconds = 86_400n
-/** What begins later than this is a payment of another day, counted today. */
+/**
+ * Maximum time until a signature becomes valid that a rule may approve, in seconds. A later signature could be used on another
+ * day although it counts today.
+ */
 const latestBeginSeconds = 3_600n
 /**
- * Above it, a transaction's own size may cost more than what it allows for fees: chains that write it into another one (Base,
- * other rollups) charge for each byte beside the gas, and nothing in the bytes bounds that. Transfers have less than 300.
+ * Usual maximum size of a transaction, in bytes. Transfers have less than 300. A larger transaction may cost more than a rule
+ * allows for fees, because Base and other rollups charge a data fee for each byte, which no field of the transaction limits.
  */
 const USUAL_BYTES = 2_048
 
@@ -29,37 +36,42 @@ export type DenyCode =
 
 export type Verdict =
   | { readonly decision: 'auto' }
-  /** The owner decides; the reasons are for showing. */
+  /** The owner's approval is needed, for these reasons. */
   | { readonly decision: 'ask'; readonly reasons: readonly string[] }
   | {
       readonly decision: 'deny'
       readonly code: DenyCode
       readonly message: string
-      /** What the owner could write a rule for: `USDC`, or the fees of a chain, which come with a rule for any asset there. */
+      /**
+       * What the rules lack: an asset such as `USDC`, or the fees of a chain. A rule for any asset of a chain includes its
+       * fees.
+       */
       readonly missing?: { readonly chain: VaultChain; readonly what: string }
     }
 
 export interface EvaluateRequest {
   readonly decoded: Decoded
   readonly policy: Policy
-  /** Milliseconds since 1970. */
+  /** Current time in ms since 1970. */
   readonly nowMs: number
-  /** By asset id, atomic units: what this agent spent and reserved today, fees included. Approved by whomever. */
+  /**
+   * What this agent spent and reserved today, by asset id in atomic units. It includes fees, and spending that the owner
+   * approved.
+   */
   readonly spentToday: ReadonlyMap<string, bigint>
-  /** Whether this very request was counted before, so that it adds nothing to a day. Default: false. */
+  /** True if this exact request was already counted, so that it adds nothing to the day's usage. Default: false. */
   readonly isCounted?: boolean
   readonly assets?: AssetTable
 }
 
 /**
- * What the owner's rules say to a request. A refusal is final, whoever is asked; among the rest the owner is asked as soon
- * as one reason is there. Sends and allowances count at their full value, fees and rent beside them. An asset without a
- * rule is refused, also where nothing of it is moved, and so are fees on a chain without one. Nothing opaque is ever
- * approved here, nor what moves nothing and only costs its fee, an account that is paid for somebody else, a transaction of
- * unusual size, or a signature that can be used for more than a day.
+ * The verdict of the owner's rules on a request. A refusal is final. Otherwise one reason is enough to require the owner's
+ * approval. Transfers, allowances, fees and rent count at their full value. An asset without a rule is refused, even if none of
+ * it is moved. Fees on a chain without a rule are refused too. Rules never approve an opaque request, a request that moves
+ * nothing and only costs its fee, an account for another owner, a transaction of unusual size, or a signature that is valid for
+ * more than a day.
  *
- * The day's budget is decided again, atomically, by the budget book when the amount is reserved: this is a judgement on a
- * snapshot.
+ * Other requests may spend after this verdict, so the budget checks the day's limits again when it reserves the amount.
  */
 export function evaluate(request: EvaluateRequest): Verdict {
   const { decoded, policy, nowMs, assets = pinnedAssets } = request
@@ -74,8 +86,8 @@ export function evaluate(request: EvaluateRequest): Verdict {
   if (denial !== undefined) return denial
   if (policy.hours !== undefined && !isWithinHours(policy.hours, nowMs)) {
     if (policy.hours.outside === 'deny')
-      return deny('SCOPE_DENIED', 'The agent may not do this at this hour.')
-    reasons.push('It is outside the hours in which rules approve.')
+      return deny('SCOPE_DENIED', 'The rules do not allow this request at this hour.')
+    reasons.push('The current time is outside the hours in which rules approve.')
   }
   return reasons.length === 0 ? { decision: 'auto' } : { decision: 'ask', reasons: [...new Set(reasons)] }
 }
@@ -83,27 +95,29 @@ export function evaluate(request: EvaluateRequest): Verdict {
 function judgeOpaque({ isOpaque }: Decoded, policy: Policy, reasons: string[]): Verdict | undefined {
   if (!isOpaque) return undefined
   if (policy.opaque === 'deny')
-    return deny('TX_OPAQUE', 'The agent may only ask for what is understood completely.')
-  reasons.push('A part of the request was not understood: it may do anything.')
+    return deny('TX_OPAQUE', 'The rules allow only requests that the vault can decode completely.')
+  reasons.push('A part of the request could not be decoded and may do anything.')
 }
 
-/** Transactions have no time of their own. A permit's deadline is when it is submitted last, see {@link AllowanceEffect}. */
+/**
+ * Transactions have no time limits of their own. A permit's deadline limits only its submission, see {@link AllowanceEffect}.
+ */
 function judgeTimes({ effects }: Decoded, nowMs: number, reasons: string[]): void {
   const nowSeconds = BigInt(Math.floor(nowMs / 1_000))
   for (const effect of effects) {
     if (effect.kind !== 'transfer' && effect.kind !== 'allowance') continue
     const until = effect.kind === 'transfer' ? effect.validBefore : effect.submitBefore
     if (until !== undefined && until > nowSeconds + longestUseSeconds)
-      reasons.push('The signature could be used for more than a day.')
+      reasons.push('The signature is valid for more than a day.')
     if (effect.kind === 'transfer' && (effect.validAfter ?? 0n) > nowSeconds + latestBeginSeconds)
-      reasons.push('The time in which the signature can be used begins later.')
+      reasons.push('The signature is not valid yet.')
   }
 }
 
 function judgeSize({ signKind, frozenBytes }: Decoded, reasons: string[]): void {
   if (signKind === 'evm-transaction' && frozenBytes.length > USUAL_BYTES)
     reasons.push(
-      `The transaction has ${frozenBytes.length} bytes: some networks charge for them beside the fee, without a bound.`,
+      `The transaction has ${frozenBytes.length} bytes, and some networks charge for them in addition to the fee, without a limit.`,
     )
 }
 
@@ -117,29 +131,30 @@ function judgeKinds(
     reasons.push('The request moves money of another account.')
   if (effects.some((effect) => effect.kind === 'allowance' && (effect.amount > 0n || mayAllowNft(effect)))) {
     const { allowances = 'ask' } = policy
-    if (allowances === 'deny') return deny('SCOPE_DENIED', 'The agent may not let others take money later.')
-    if (allowances === 'ask') reasons.push('The request lets somebody take money later.')
+    if (allowances === 'deny')
+      return deny('SCOPE_DENIED', 'The rules do not let this agent allow others to take money later.')
+    if (allowances === 'ask') reasons.push('The request lets another account take money later.')
   }
   if (effects.some((effect) => effect.kind === 'account' && effect.owner !== from))
-    reasons.push('The request pays for an account for somebody else.')
+    reasons.push('The request pays for an account of another owner.')
   const { messages = 'ask' } = policy
   if (messages === 'deny' && effects.every((effect) => effect.kind === 'note'))
     return deny('SCOPE_DENIED', 'The agent may not sign messages.')
   if (kind === 'message') {
     if (messages === 'ask') reasons.push('The request signs a text.')
-    // Contract wallets take signed hashes, and an agent can search for one that is a text.
+    // Contract wallets accept signed hashes, and an agent can find a hash that is readable text.
     if (signKind === 'evm-message' && signingBytes.length === 32)
-      reasons.push('The text has as many bytes as a hash has.')
+      reasons.push('The text is as long as a hash.')
     return undefined
   }
-  // What is opaque may move anything, and is asked for already.
+  // An opaque part counts as moving something. It already requires approval.
   const isMoving = (effect: Effect): boolean =>
     effect.kind === 'transfer'
       ? effect.amount > 0n && !goesTo(effect, from, assets)
       : effect.kind === 'allowance' && effect.amount > 0n
   const isEmpty = (effect: Effect): boolean => effect.kind === 'transfer' && effect.amount === 0n
   if (isOpaque) return undefined
-  if (!effects.some(isMoving)) reasons.push('The request moves nothing: it only costs its fee.')
+  if (!effects.some(isMoving)) reasons.push('The request moves nothing and only costs its fee.')
   else if (effects.some(isEmpty)) reasons.push('A part of the request moves nothing.')
 }
 
@@ -162,8 +177,8 @@ function judgeRecipients(
   }
   if (effects.every(isKnown)) return undefined
   if (policy.otherRecipients !== 'ask')
-    return deny('SCOPE_DENIED', 'The request pays somebody who is not among the allowed recipients.')
-  reasons.push('The recipient is not among the allowed ones.')
+    return deny('SCOPE_DENIED', 'The request pays a recipient that the rules do not allow.')
+  reasons.push('The recipient is not on the list of allowed recipients.')
 }
 
 function judgeAmounts(
@@ -176,12 +191,12 @@ function judgeAmounts(
   for (const effect of decoded.effects) {
     if (!isMoney(effect) || !effect.asset.isPinned) continue
     const isNamed = limitsOf(policy, effect.asset.id, assets) !== undefined
-    // To take an allowance back costs its fee, and may always be asked for.
+    // Revoking an allowance costs only its fee, so it needs no rule for its asset.
     if (!isNamed && !(effect.kind === 'allowance' && isTakenBack(effect))) return lacksRule(effect.asset)
   }
   for (const [id, { asset, amount }] of moved) {
     if (!asset.isPinned) {
-      reasons.push(`The token ${asset.address} is not known.`)
+      reasons.push(`The token ${asset.address} is unknown.`)
       continue
     }
     const limits = limitsOf(policy, id, assets)!
@@ -191,16 +206,18 @@ function judgeAmounts(
         'BUDGET_EXCEEDED_TX',
         `Expected at most ${words(limits.perTransaction)} in one request, got ${words(amount)}.`,
       )
-    // The fee comes out of the same purse as what is moved.
+    // The fee is included if it is paid in the same asset.
     const added = isCounted ? 0n : amount + (id === native.id ? fee : 0n)
     const today = (spentToday.get(id) ?? 0n) + added
     if (today > limits.perDay)
       return deny(
         'BUDGET_EXCEEDED_DAILY',
-        `Expected at most ${words(limits.perDay)} a day; with this request it would be ${words(today)}.`,
+        `Expected at most ${words(limits.perDay)} per day, got ${words(today)} with this request.`,
       )
     if (amount > limits.autoApproveUpTo)
-      reasons.push(`${words(amount)} is above ${words(limits.autoApproveUpTo)}, up to which rules approve.`)
+      reasons.push(
+        `${words(amount)} is above ${words(limits.autoApproveUpTo)}, the limit for approval by rules.`,
+      )
   }
   if (fee === 0n) return undefined
   const feesBefore = (spentToday.get(feesId(native)) ?? 0n) - (isCounted ? fee : 0n)
@@ -218,7 +235,10 @@ function judgeFee(
   const limits = feeLimitsOf(policy, chain, assets)
   if (limits === undefined)
     return {
-      ...deny('SCOPE_DENIED', `The agent has no rule for anything on ${chain}, and so none for fees there.`),
+      ...deny(
+        'SCOPE_DENIED',
+        `The agent has no rule for an asset on ${chain}, so fees on ${chain} are not allowed.`,
+      ),
       missing: { chain, what: 'fees' },
     }
   const words = (value: bigint) => amountWords(limits.asset, value)
@@ -231,11 +251,11 @@ function judgeFee(
   if (today > limits.perDay)
     return deny(
       'BUDGET_EXCEEDED_DAILY',
-      `Expected at most ${words(limits.perDay)} of fees a day; with this request it would be ${words(today)}.`,
+      `Expected at most ${words(limits.perDay)} of fees per day, got ${words(today)} with this request.`,
     )
   if (fee > limits.autoApproveUpTo)
     reasons.push(
-      `The fee of ${words(fee)} is above ${words(limits.autoApproveUpTo)}, up to which rules approve.`,
+      `The fee of ${words(fee)} is above ${words(limits.autoApproveUpTo)}, the limit for approval by rules.`,
     )
 }
 

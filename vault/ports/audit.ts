@@ -26,40 +26,43 @@ export const auditStatuses = [
 ] as const
 export type AuditStatus = (typeof auditStatuses)[number]
 
-/** What happened. Never a stored value, a password, a key or a whole transaction. */
+/** One event. It never contains a stored value, a password, a key or a whole transaction. */
 export interface AuditEvent {
   /** The agent's name, or `owner`, or `vault`. */
   readonly agent: string
   readonly action: AuditAction
   readonly status: AuditStatus
-  /** Decimal, as exact as it was: `1.5`. Becomes a JSON number only where the document wants one. */
+  /**
+   * The amount in exact decimal digits, such as `1.5`. It becomes a JSON number only where the interface document requires
+   * one.
+   */
   readonly amount?: string
   readonly currency?: string
   readonly scope?: string
   readonly recipient?: string
   readonly chain?: string
   readonly approvalId?: string
-  /** Hash of what was shown to whoever decided. */
+  /** Decision hash of the approval, which covers what the owner saw. */
   readonly decisionHash?: string
   readonly requestId?: string
-  /** Names a deed that is the same however often it is asked for, such as a signature over these bytes. */
+  /** Id of the action. It stays the same if the action is repeated, such as for a signature over the same bytes. */
   readonly act?: string
-  /** One of the vault's error codes, when it failed or was denied. */
+  /** The vault's error code, if the action failed or was denied. */
   readonly code?: string
-  /** Where it was refused: what the agent said that its request does, at most 500 characters. */
+  /** The agent's claim, for a refused request, at most 500 characters. */
   readonly claimed?: string
-  /** And what its bytes do, at most 500 characters. */
+  /** What the bytes do, for a refused request, at most 500 characters. */
   readonly found?: string
-  /** Plain words for the owner, at most 500 characters; treat it as text from a stranger when showing it. */
+  /** A message for the owner, at most 500 characters. Display it as untrusted text. */
   readonly note?: string
 }
 
 export interface AuditEntry extends AuditEvent {
-  /** 1 for the first entry of the vault; no number is left out. */
+  /** Number of the entry. The first entry of the vault has 1, and no number is skipped. */
   readonly seq: number
   /** ISO 8601, UTC, milliseconds. */
   readonly timestamp: string
-  /** SHA-256 over the previous hash and this entry, hex. */
+  /** SHA-256 in hex of the previous hash and this entry. */
   readonly hash: string
 }
 
@@ -75,24 +78,27 @@ export interface AuditQuery {
   readonly until?: string
   /** 1 to 500, default 100. */
   readonly limit?: number
-  /** What the page before gave. */
+  /** The cursor from the previous page. */
   readonly cursor?: string
 }
 
 export interface AuditPage {
   /** Newest first. */
   readonly entries: readonly AuditEntry[]
-  /** Undefined at the end. A page may be short, even empty, and have one: a call looks at a bounded part of the log. */
+  /**
+   * Cursor of the next page. Undefined at the end. One call searches a limited part of the log, so a page with few or no
+   * entries may still have a cursor.
+   */
   readonly cursor: string | undefined
 }
 
-/** A place in the log: an entry's number and its hash. */
+/** A position in the log: an entry's number and its hash. */
 export interface AuditMark {
   readonly seq: number
   readonly hash: string
 }
 
-/** Entries without a keyed code that follow each other. */
+/** Consecutive entries without a keyed code. */
 export interface UnauthenticatedRange {
   readonly from: number
   readonly to: number
@@ -101,63 +107,67 @@ export interface UnauthenticatedRange {
 
 export interface AuditVerdict {
   readonly ok: boolean
-  /** Entries looked at. */
+  /** Entries that were checked. */
   readonly entries: number
-  /** How many older ones were dropped before them, by the limits on the log's size and age; the head says so. */
+  /** Number of older entries that were dropped by the limits on the log's size and age, according to the head. */
   readonly dropped?: number
-  /** The `seq` of the first entry that is missing, changed or not ours. */
+  /** The `seq` of the first entry that is missing, changed or not by this vault. */
   readonly firstBad?: number
-  /** What is wrong with it, in words; for a head, which one. */
+  /** The problem of that entry, as a message. For a head, it states which head. */
   readonly reason?: string
   /**
-   * Runs of entries that were written while the vault was locked, oldest first, at most 1,000: whoever could write the
-   * files then may have added or changed them. Those behind them follow them.
+   * Ranges of entries that were written while the vault was locked, oldest first, at most 1,000. A program with write access to
+   * the files may have added or changed these entries. Later entries contain their hashes.
    */
   readonly unauthenticated: readonly UnauthenticatedRange[]
-  /** The `seq` of the first entry whose time is before the one of the entry before it: a clock was turned back. */
+  /** The `seq` of the first entry whose time is before that of the previous entry, because a clock was set back. */
   readonly clockTurnedBack?: number
-  /** False while locked: the chain was followed, but nobody could check the keyed codes. */
+  /** False while the vault is locked, because only the hash chain was verified and not the keyed codes. */
   readonly authenticated: boolean
 }
 
 /**
- * The log of everything that was asked and decided: a hash chain over append-only files, with an HMAC head in a file of
- * its own. What it costs to append does not depend on how long the log is.
+ * The log of all requests and decisions: a hash chain in the vault's database, with an HMAC head in a file of its own. The
+ * cost of appending does not depend on the log's length.
  */
 export interface AuditLog {
   /**
-   * Writes one entry; fulfilled when it is on disk. Entries of one loop turn share a flush, in the order of the calls.
-   * Works while locked too for the few events that happen then (a wrong password, a changed one, a lock), without a
-   * keyed code of its own: the next entry that is written unlocked covers it.
-   * @throws `STORAGE_UNAVAILABLE`, and `VAULT_LOCKED` for any other event while locked; the caller then must not answer
-   *         what it wanted to log.
+   * Writes one entry. The promise is fulfilled when the entry is on disk. Entries of one turn of the event loop share a flush,
+   * in the order of the calls. While the vault is locked, it writes only the few events that can occur then (a wrong password,
+   * a password change, a lock). They have no keyed code. The next entry that is written while unlocked authenticates them.
+   * @param canWait true if no response waits for the entry. It is written with the next entry, or a moment later
+   * @throws `STORAGE_UNAVAILABLE`, and `VAULT_LOCKED` for any other event while locked. The caller must then not return the
+   *   result that it wanted to log
    */
-  append(event: AuditEvent): Promise<AuditEntry>
+  append(event: AuditEvent, canWait?: boolean): Promise<AuditEntry>
   /**
-   * Writes down what was refused to an agent. The first of a kind gets its entry at once; the same ones again are counted,
-   * and have one entry together after a quarter of an hour, or when the vault is locked. A crash loses such a count.
+   * Logs a refusal of an agent. The first refusal of a kind gets its entry at once. Further refusals of the kind are counted.
+   * They share one entry after a quarter of an hour, or when the vault is locked. A crash loses such a count.
    */
   appendRefusal(event: AuditEvent): Promise<void>
   /**
-   * Whether the log has an entry with this `act`, or an `APPROVED` one with this approval id, among the newest 10,000 of
-   * them; also after a restart. False while locked if nothing was unlocked before.
+   * Whether the newest 10,000 entries have an entry with this `act`, or an `APPROVED` entry with this approval id. Entries from
+   * before a restart count. False until the vault is first unlocked.
    */
   hasAct(id: string): boolean
   query(query: AuditQuery): Promise<AuditPage>
-  /** Reads the whole log; takes time in proportion to it, but never holds it in memory. */
+  /** Verifies the whole log, in time proportional to its length, without reading all of it into memory at once. */
   verify(): Promise<AuditVerdict>
-  /** What was wrong when the log was opened or unlocked, or undefined. Say it to the owner; entries go on. */
+  /**
+   * The problem that was found when the log was opened or unlocked. Undefined if there was none. The caller reports it to the
+   * owner, and logging continues.
+   */
   readonly damage: string | undefined
-  /** What the owner should look at, as it is now. */
+  /** Current warnings for the owner. */
   readonly warnings: readonly AuditWarning[]
-  /** Called once for each warning that there was not before. Returns how to stop listening. */
+  /** Calls the listener once for each new warning. Returns a function that removes the listener. */
   onWarning(listener: (warning: AuditWarning) => void): () => void
 }
 
-/** Something about the log that is not as usual. */
+/** A warning about the log. */
 export interface AuditWarning {
   readonly code: 'LOG_DAMAGED' | 'LOG_UNWRITABLE' | 'LOG_REFUSALS' | 'LOG_GROWS'
   readonly message: string
-  /** What to do about it. */
+  /** The remedy. */
   readonly action: string
 }

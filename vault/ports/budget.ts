@@ -1,19 +1,19 @@
-/** Whose budget: this agent's, the whole vault's, or what may go to one recipient, whoever asks. */
+/** The subject of a budget: an agent, the whole vault, or one recipient across all agents. */
 export type BudgetSubject =
   | { readonly kind: 'agent'; readonly agentId: string }
   | { readonly kind: 'vault' }
   | { readonly kind: 'recipient'; readonly recipient: string }
 
-/** A rule in the asset's smallest unit. A bound that is absent does not bind. */
+/** A limit in the asset's smallest unit. Without it, there is no limit. */
 export interface BudgetLimit {
   readonly subject: BudgetSubject
-  /** One asset on one chain, always written the same way: `eip155:8453/erc20:0x…` in lower case, `solana:…/slip44:501`. */
+  /** One asset on one chain, in canonical form: `eip155:8453/erc20:0x…` in lower case, `solana:…/slip44:501`. */
   readonly asset: string
   readonly perTransaction?: bigint
   readonly perDay?: bigint
 }
 
-/** Something leaves, or may leave: a send, a fee, or an allowance at its full value. */
+/** Money that leaves or may leave the vault. It is a transfer, a fee, or an allowance at its full value. */
 export interface Spend {
   readonly asset: string
   readonly amount: bigint
@@ -22,11 +22,11 @@ export interface Spend {
 }
 
 export interface ReserveRequest {
-  /** Names this one act of spending. The same id again is the same act: it counts once. */
+  /** Id of one act of spending. A repeated request with this id counts only once. */
   readonly id: string
   readonly agentId: string
   readonly spends: readonly Spend[]
-  /** Every limit that applies to this agent. Those of other assets and recipients are ignored. */
+  /** All limits that apply to this agent. Limits of other assets and recipients are ignored. */
   readonly limits: readonly BudgetLimit[]
 }
 
@@ -36,21 +36,23 @@ export interface BudgetRefusal {
   readonly subject: BudgetSubject
   readonly asset: string
   readonly limit: bigint
-  /** Spent and reserved on this day before the request; 0 for a limit a transaction. */
+  /** What was spent and reserved on this day before the request. 0 for a limit per transaction. */
   readonly used: bigint
   readonly requested: bigint
-  /** ISO 8601: when a new day begins (00:00 UTC). */
+  /** When the next day begins (00:00 UTC), in ISO 8601. */
   readonly resetsAt: string
 }
 
 export interface Reservation {
   readonly ok: true
   readonly id: string
-  /** True when this id was counted before, and is open or committed: nothing was added, and it is not ours to release. */
+  /**
+   * True if this id was already counted and is open or committed. This call added nothing, so its caller must not release it.
+   */
   readonly isRepeat: boolean
   /**
-   * Fulfilled when the reservation is on disk. THE SIGNATURE MUST NOT LEAVE THE VAULT BEFORE. It may be made meanwhile:
-   * what a crash takes with it was seen by nobody. Rejects with `STORAGE_UNAVAILABLE`; then no answer but an error.
+   * Fulfilled when the reservation is on disk. The signature must not leave the vault before that. The signing process may make
+   * it meanwhile, because a crash would destroy it. If this rejects with `STORAGE_UNAVAILABLE`, return only an error.
    */
   readonly durable: Promise<void>
 }
@@ -59,43 +61,55 @@ export interface BudgetUse {
   readonly asset: string
   /** Committed today. */
   readonly spent: bigint
-  /** Reserved today and not decided. Counts like spent. */
+  /** The amount that is reserved today and neither committed nor released. It counts like a spent amount. */
   readonly reserved: bigint
   readonly resetsAt: string
 }
 
 /**
- * What was spent today, in integers, journaled. `reserve` decides and counts in one step that nothing can come between:
- * do not split it into a check and a note, two requests at once would both be told there is room.
+ * What was spent today, in integers, recorded in a journal. `reserve` checks and counts in one synchronous step. Otherwise two
+ * concurrent requests could both pass the check.
  *
- * A day is a UTC day and never goes back: with the clock turned back, spending still counts on the latest day seen.
- * A reservation that a crash left undecided stays counted (its signature may have left); see {@link unresolved}.
- * Every method throws `VAULT_LOCKED` while the vault is locked.
+ * A day is a UTC day. If the clock is set back, spending still counts on the latest day. A reservation that a crash left open
+ * stays counted, because its signature may have left the vault. See {@link unresolved}. Every method throws `VAULT_LOCKED`
+ * while the vault is locked.
  */
 export interface BudgetBook {
-  /** An id that is open, or among the last 10,000 committed, is counted already: no limit is asked again. */
+  /**
+   * Reserves an amount. If its id is open, or among the last 10,000 committed, it is already counted, and no limit is checked
+   * again.
+   */
   reserve(request: ReserveRequest): Reservation | BudgetRefusal
   /** Whether an id is among the last 10,000 committed. */
   isCommitted(id: string): boolean
-  /** Whether `reserve` would count nothing more for an id: it is open, or among the last 10,000 committed. */
+  /** Whether an id is open or among the last 10,000 committed. `reserve` then counts nothing more. */
   isCounted(id: string): boolean
-  /** Same verdict as `reserve`, counting nothing. */
+  /** Returns the result of `reserve` without counting. */
   check(request: ReserveRequest): { readonly ok: true } | BudgetRefusal
-  /** The signature leaves: final. Needs no flush of its own, because an undecided reservation counts the same. */
+  /**
+   * Makes a reservation final, because the signature leaves the vault. It needs no flush, because an open reservation counts
+   * the same.
+   */
   commit(id: string): void
-  /** Nothing was signed, for certain: gives the amount back. Fulfilled when on disk. Unknown and decided ids are refused. */
+  /**
+   * Releases an amount for which certainly nothing was signed. Fulfilled when it is on disk. Refuses unknown, committed and
+   * released ids.
+   */
   release(id: string): Promise<void>
-  /** What a subject used today of one asset. */
+  /** What a subject has used of one asset today. */
   used(subject: BudgetSubject, asset: string): BudgetUse
-  /** Everything that a subject used today. */
+  /** What a subject has used of all assets today. */
   usedAll(subject: BudgetSubject): readonly BudgetUse[]
-  /** Ids of reservations that were open when the vault was last closed or killed. `release` or `commit` decides them. */
+  /** Ids of reservations that were open when the vault was last closed or killed. `release` or `commit` resolves them. */
   unresolved(): readonly string[]
-  /** The day that is counted where it is later than the clock's, such as `2027-12-28`: nothing is refilled until it is over. */
+  /**
+   * The day on which spending counts, such as `2027-12-28`, if it is later than the clock's day. Budgets reset only after that
+   * day.
+   */
   laterDay(): string | undefined
   /**
-   * For the owner, after the machine's clock was wrong: takes the day that the clock says now as today and carries over
-   * what the latest day had used, so that nobody gains a fresh budget by it.
+   * Makes the clock's current day the day on which spending counts, for the owner, after the clock was wrong. The latest day's
+   * usage is carried over, so that no agent gets a new budget.
    */
   resetDay(): Promise<void>
 }

@@ -2,15 +2,15 @@ import { performance } from 'node:perf_hooks'
 import type { Clock } from '../../core/ports/clock.ts'
 
 /**
- * The vault's two times. Wall time can be set by whoever administers the machine; the monotonic one can not, but stands
- * still while a laptop sleeps. What must end in time ends when either of them says so.
+ * The vault's two clocks. An administrator can set the wall clock. The monotonic clock cannot be set, but stops while a laptop
+ * sleeps. So a deadline passes as soon as either clock reaches it.
  */
 export interface VaultClock extends Clock {
-  /** Milliseconds since an unnamed start; never goes back while the process lives. */
+  /** Time in ms since an arbitrary start. It never goes back while the process lives. */
   monotonicMs(): number
 }
 
-/** Whether so many milliseconds from now have gone by, as soon as one of the two times says so. */
+/** Returns a function that checks whether this many ms have passed by either clock. */
 export function endsIn(clock: VaultClock, ms: number): () => boolean {
   const atMs = clock.now() + ms
   const atMonotonicMs = clock.monotonicMs() + ms

@@ -1,7 +1,7 @@
 import type { Egress } from '../../core/ports/egress.ts'
 
 /**
- * The way out for `/v1/vault/call`: connects to public addresses and to the ranges that the credential's owner listed
- * for it, and to no others. The same list gives the same way out.
+ * Network access for `/v1/vault/call`. It reaches only public addresses and the ranges that the owner listed for the
+ * credential. The same list returns the same egress.
  */
 export type VaultEgress = (allowPrivateCidrs: readonly string[]) => Pick<Egress, 'request'>

@@ -1,4 +1,4 @@
-/** A remote agent's pairing as the owner sees it; what is secret about it stays in the connector. */
+/** The pairing of a remote agent as the owner sees it. Its secrets stay in the connector. */
 export interface PairingSummary {
   readonly id: string
   readonly agent_id: string
@@ -7,11 +7,11 @@ export interface PairingSummary {
   readonly state: string
   readonly created_at: string
   readonly expires_at: string
-  /** Four words that both sides show, while the owner is asked whether they are the same; null otherwise. */
+  /** Four words that both sides show while the owner compares them. Null otherwise. */
   readonly phrase: string | null
 }
 
-/** What the remote machine needs; the token is shown once. */
+/** The values that the remote machine needs. The token is shown only once. */
 export interface PairingOffer {
   readonly id: string
   readonly token: string
@@ -20,16 +20,19 @@ export interface PairingOffer {
   readonly expires_at: string
 }
 
-/** Pairing with remote agents; absent from a vault that speaks to no relay. */
+/** Pairing with remote agents. Absent from a vault without a relay. */
 export interface Pairings {
   list(): readonly PairingSummary[]
   create(request: { readonly serviceId: string; readonly agentId: string }): Promise<PairingOffer>
-  /** The owner says that both phrases are the same, or that they are not. @throws `NOT_FOUND` */
+  /** Records the owner's comparison of the two phrases. @throws `NOT_FOUND` */
   confirm(id: string, isSame: boolean): Promise<void>
-  /** Lets one go on that a restore suspended; any other stays as it is. @throws `NOT_FOUND` */
+  /** Resumes a pairing that a restore suspended. Any other pairing stays unchanged. @throws `NOT_FOUND` */
   resume(id: string): Promise<void>
-  /** Gives the vault its next key for proxies, who follow by themselves. @returns the number of that key */
+  /**
+   * Creates the vault's next key for proxies, which switch to it automatically. @returns the number of that
+   * key
+   */
   rotateKey(): Promise<number>
-  /** Ends one. @throws `NOT_FOUND` */
+  /** Revokes a pairing. @throws `NOT_FOUND` */
   revoke(id: string): Promise<void>
 }

@@ -5,36 +5,39 @@ import type { Records } from './records.ts'
 import type { Signer } from './signer.ts'
 
 /**
- * Why a vault locked itself, or was locked; `signer`: the signing process ended by itself, and the keys with it; `taken`: this
- * process stood still, and another one has the folder now.
+ * Why a vault was locked. `signer`: the signing process exited unexpectedly, so the keys are gone. `taken`: this process was
+ * paused, and another process has taken the folder over.
  */
 export type LockReason = 'owner' | 'idle' | 'age' | 'closing' | 'signer' | 'taken'
 
-/** Where a password came in: the owner's socket, or a signed-in approvals page. Wrong ones are counted apart. */
-export type Door = 'socket' | 'page'
+/**
+ * Where a password was entered: on the owner's socket, or on a signed-in approvals page. Wrong passwords are counted
+ * separately for each.
+ */
+export type Transport = 'socket' | 'page'
 
 export interface VaultState {
   readonly vaultId: string
   readonly locked: boolean
-  /** While locked: why; undefined when it was not open since it was started. */
+  /** Why the vault is locked. Undefined if it was not unlocked since its start, or is unlocked. */
   readonly lockReason: LockReason | undefined
-  /** Milliseconds since 1970, while unlocked: when it locks at the latest, whatever happens. */
+  /** When an unlocked vault locks even if it is in use, in ms since 1970. */
   readonly locksAtMs: number | undefined
-  /** While unlocked: when it locks if nothing uses it until then. */
+  /** When an unlocked vault locks if it is not used until then, in ms since 1970. */
   readonly idleLocksAtMs: number | undefined
-  /** Milliseconds until a password is looked at again on the socket; 0 when at once. */
+  /** Time until the socket accepts another password, in ms. 0 when it accepts one at once. */
   readonly retryAfterMs: number
-  /** The same for the approvals page. */
+  /** Time until the approvals page accepts another password, in ms. 0 when it accepts one at once. */
   readonly pageRetryAfterMs: number
-  /** What was found wrong with the log on opening; see `AuditLog.damage`. */
+  /** The problem of the log that was found when it was opened. See `AuditLog.damage`. */
   readonly auditDamage: string | undefined
 }
 
 /**
- * One vault, opened by this process alone. Opening needs no password; everything that is kept secret does.
+ * One vault, which only this process has open. Opening a vault needs no password, but access to its secrets does.
  *
- * `records`, `keys`, `budget` and `signer` are the same objects for the vault's whole life and throw `VAULT_LOCKED` while
- * it is locked. `audit` works always.
+ * `records`, `keys`, `budget` and `signer` are the same objects for the vault's whole life, and throw `VAULT_LOCKED` while it
+ * is locked. `audit` always works.
  */
 export interface Vault {
   readonly vaultId: string
@@ -46,27 +49,34 @@ export interface Vault {
   readonly audit: AuditLog
 
   /**
-   * @throws `BAD_PASSWORD` (with `retryAfterSeconds`), `TOO_MANY_ATTEMPTS` (with `retryAfterSeconds`) without looking at the password,
-   *         `VAULT_CORRUPT` naming a file. The attempt is on disk as a failure before the password is tried.
-   * @param door whose wait holds. Default: the socket.
+   * Unlocks the vault. Before the password is checked, the attempt is recorded on disk as a failure.
+   * @param transport whose wait applies. Default: the socket
+   * @throws `BAD_PASSWORD` (with `retryAfterSeconds`), `TOO_MANY_ATTEMPTS` (with `retryAfterSeconds`) without checking the
+   *   password, `VAULT_CORRUPT` naming a file
    */
-  unlock(password: string, door?: Door): Promise<VaultState>
-  /** Zeroes every key, ends the signing process and waits for its end. Requests under way fail with `VAULT_LOCKED`. */
+  unlock(password: string, transport?: Transport): Promise<VaultState>
+  /** Zeroes every key, ends the signing process and waits for its end. Running requests fail with `VAULT_LOCKED`. */
   lock(reason?: LockReason): Promise<void>
-  /** Called after each lock, by whomever. Returns how to stop listening. */
+  /** Calls the listener after each lock, for any reason. Returns a function that removes the listener. */
   onLock(listener: (reason: LockReason) => void): () => void
-  /** Throws `VAULT_LOCKED` unless unlocked, after locking a vault whose time is over; counts as a use. */
+  /**
+   * Throws `VAULT_LOCKED` unless the vault is unlocked. If the vault's time is over, it locks it first. The call counts as use
+   * of the vault.
+   */
   assertUnlocked(): void
 
-  /** Wraps the master key anew; no record is touched. Throttled like `unlock`. Works locked or unlocked. */
+  /**
+   * Changes the password of a locked or unlocked vault. This only rewraps the master key and touches no record. Throttled like
+   * `unlock`.
+   */
   changePassword(current: string, next: string): Promise<void>
-  /** The words. Asks for the password again, throttled like `unlock`; the vault must be unlocked. */
+  /** The recovery words. Requires the password again, throttled like `unlock`. The vault must be unlocked. */
   exportMnemonic(password: string): Promise<string>
-  /** Replaces the seed and with it every derived key; the old seed stays in the vault, under a name of its own. */
+  /** Replaces the seed, and with it every derived key. The vault stores the old seed under another name. */
   importMnemonic(password: string, mnemonic: string): Promise<void>
   /**
-   * Takes in a raw key: 32 bytes for EVM; 32 (seed) or 64 bytes (seed and public key) for Solana, zeroed afterwards. The id
-   * becomes `import:<name>`. `isTest` says that it is for test chains, and keeps it off every other; default false.
+   * Imports a raw key: 32 bytes for EVM, 32 (seed) or 64 bytes (seed and public key) for Solana. The bytes are zeroed
+   * afterwards. The key's id is `import:<name>`. `isTest` limits the key to test chains. Default false.
    */
   importKey(
     password: string,
@@ -75,10 +85,10 @@ export interface Vault {
     privateKey: Uint8Array,
     isTest?: boolean,
   ): Promise<KeyInfo>
-  /** The raw 32 bytes of one key; the caller zeroes them. Asks for the password again. */
+  /** The raw 32 bytes of one key, which the caller zeroes. Requires the password again. */
   exportKey(password: string, keyId: string): Promise<Buffer>
-  /** Writes everything, encrypted, to one new file (0600). It opens with the password of this moment. */
+  /** Writes the whole vault, encrypted, to one new file (0600). The password at the time of the backup opens it. */
   backup(file: string): Promise<void>
-  /** Locks and lets another process open the vault. */
+  /** Locks the vault and lets another process open it. */
   close(): Promise<void>
 }

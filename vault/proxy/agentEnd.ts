@@ -1,39 +1,38 @@
 import { randomBytes } from 'node:crypto'
 import type { Clock } from '../../core/ports/clock.ts'
-import { frame, frameTypes, transferMs } from '../relay/frames.ts'
 import {
-  type AnswerKeys,
   type ChannelKeys,
   keyIdOf,
-  openAnswer,
-  readAnswerHeader,
+  openResponse,
+  type ResponseKeys,
+  readResponseHeader,
   sealRequest,
-} from '../remote/channel/envelope.ts'
-import { type AnswerKind, idBytes, type RequestKind } from '../remote/channel/header.ts'
-import type { KeyPair } from '../remote/channel/keyPair.ts'
-import { decodeMessage, type Message } from '../remote/channel/message.ts'
-import type { PreShared } from '../remote/channel/suite.ts'
+} from '../channel/envelope.ts'
+import { idBytes, type RequestKind, type ResponseKind } from '../channel/header.ts'
+import { decodeMessage, type Message } from '../channel/message.ts'
+import type { KeyPair, PreShared } from '../channel/suite.ts'
+import { frame, frameTypes, transferMs } from '../relay/frames.ts'
 import { type LinkConnection, type LinkOptions, startRelayLink } from '../remote/relayLink.ts'
 
-type NoticeKind = Exclude<AnswerKind, 'answer' | 'under-way'>
+type NoticeKind = Exclude<ResponseKind, 'response' | 'under-way'>
 
-/** The vault answered with a notice instead of an answer. */
+/** The vault sent a notice instead of a response. */
 export class Notice extends Error {
   readonly kind: NoticeKind
 
   constructor(kind: NoticeKind) {
-    super(`the vault answered: ${kind}`)
+    super(`the vault sent a notice: ${kind}`)
     this.kind = kind
   }
 }
 
-/** No answer came in time. */
-export class NoAnswer extends Error {
-  /** Whether the request left this machine at least once: then the vault may have it. */
+/** No response came in time. */
+export class NoResponse extends Error {
+  /** True if the request left this machine at least once, so that the vault may have it. */
   readonly wasSent: boolean
 
   constructor(wasSent: boolean) {
-    super('no answer came in time')
+    super('no response came in time')
     this.wasSent = wasSent
   }
 }
@@ -41,68 +40,77 @@ export class NoAnswer extends Error {
 export interface Outgoing {
   readonly kind: RequestKind
   readonly content: Buffer
-  /** The vault's key that it is sealed to. */
+  /** The vault's key with which the request is sealed. */
   readonly to: Buffer
   readonly channel: ChannelKeys
   readonly psk?: PreShared
   readonly sequence?: number
-  /** How long to wait for the answer, in milliseconds. */
+  /** How long to wait for the response, in milliseconds. */
   readonly waitMs: number
 }
 
-/** Where the way to the vault ends at the moment. */
+/** The farthest point that the proxy's connection reaches now. */
 export type Reach = 'vault' | 'relay' | 'nowhere'
 
 export interface AgentEnd {
   readonly reach: Reach
   /**
-   * Seals a request, sends it, and sends the same bytes again, when the way to the vault opens anew and while the vault says
-   * nothing, until the answer comes: the vault performs it once. A vault that neither answers nor says that the request is
-   * under way ends it within seconds, unless other long messages may hold up the line. `waitMs` ends it in any case.
-   * @throws Notice, NoAnswer
+   * Seals a request and sends it. Until the response arrives, the same bytes are sent again when the connection to the vault
+   * reopens, and while the vault is silent. The vault performs the request only once. If the vault neither responds nor reports
+   * the request as under way, this fails within seconds, unless other long messages may delay the line. It always fails after
+   * `waitMs`.
+   * @throws Notice, NoResponse
    */
   send(request: Outgoing): Promise<Message>
-  /** True as soon as the vault can be reached; false when it can't within `waitMs`. */
+  /** True as soon as the vault can be reached. False when it cannot within `waitMs`. */
   untilReached(waitMs: number): Promise<boolean>
   close(): Promise<void>
 }
 
-/** How long the vault may take to begin a request, in milliseconds; it refuses what is older. */
+/** How long the vault may take to start a request, in ms. It refuses older requests. */
 const EXPIRY_MS = 60_000
-/** How long an answer may still come after the vault could not open a request: what it got may be a damaged copy. */
+/**
+ * How long the proxy still waits for a response after the vault reported that it could not open the request, in ms. The vault
+ * may have received a damaged copy before the intact one.
+ */
 const DOUBT_MS = 1_000
-/** How long the vault may be silent about a request before the proxy sends it again, in milliseconds. */
+/** How long the vault may be silent about a request before the proxy sends it again, in ms. */
 const RESEND_AFTER_MS = 2_000
-/** The same, once the vault has said that the request is under way: its answer could be lost as well. */
+/**
+ * The same time after the vault has reported the request as under way, in ms. It is needed because the response could be lost.
+ */
 const RECHECK_AFTER_MS = 10_000
-/** A request that was sent so often without a word from the vault is given up. */
+/** Maximum copies of a request that are sent without a message from the vault. Then the request fails. */
 const MAX_COPIES = 4
-/** How often a relay that repeats `present` gets a request again at once; after that, as the slowest line takes it. */
+/**
+ * Maximum times that a request is sent again at once when the relay repeats `present`. Further copies wait for the slowest
+ * supported line.
+ */
 const MAX_IMMEDIATE_COPIES = 4
 
 interface InFlight {
   readonly sealed: Buffer
-  readonly keys: AnswerKeys
+  readonly keys: ResponseKeys
   readonly channel: ChannelKeys
   readonly sealedAtMs: number
-  /** How often it was sent, and when it was last, by the clock of `performance.now()`. */
+  /** How often the request was sent. The next field is when it was sent last, by `performance.now()`. */
   sends: number
   sentAtMs: number
-  /** Copies that were sent since the vault last said something about any request. */
+  /** Number of copies since the vault's last message about any request. */
   copies: number
-  /** The vault has said that it has the request and that the answer follows. */
+  /** The vault has reported that it has the request and that the response follows. */
   isUnderWay: boolean
-  /** Sends it again when the vault stays silent. */
+  /** Timer that sends the request again while the vault is silent. */
   resend: NodeJS.Timeout | undefined
   settle(outcome: Message | Error): void
-  /** Settles after a while, unless an answer comes before. */
+  /** Fails with the notice after `DOUBT_MS`, unless a response comes first. */
   doubt(notice: Notice): void
 }
 
 /**
- * The proxy's end of its channel: one connection to the relay, attached to one routing id.
+ * The proxy's end of its channel. It has one connection to the relay, which is attached to one routing id.
  *
- * @param onPresent called whenever a vault appears behind the routing id: it may be another life of the same vault.
+ * @param onPresent called whenever a vault appears behind the routing id, because it may be a restarted vault
  */
 export function startAgentEnd(
   link: LinkOptions,
@@ -115,9 +123,9 @@ export function startAgentEnd(
   const waiting = new Set<() => void>()
   let connection: LinkConnection | undefined
   let isPresent = false
-  /** The vault's clock minus ours; learned from everything it says. */
+  /** The vault's clock minus this machine's, in ms. Every message of the vault updates it. */
   let offsetMs = 0
-  /** When the slowest line has transferred each request that was sent, by the clock of `performance.now()`. */
+  /** When the slowest supported line has transferred all sent requests, by `performance.now()`. */
   let transferredAtMs = 0
 
   const relayLink = startRelayLink(link, {
@@ -161,20 +169,20 @@ export function startAgentEnd(
   function resendIn(one: InFlight, waitMs: number): void {
     clearTimeout(one.resend)
     one.resend = setTimeout(() => {
-      // While the vault is away, the request waits for it to come back.
-      if (isPresent && one.copies >= MAX_COPIES && !isLineBusy()) one.settle(new NoAnswer(true))
+      // While the vault is down, the request waits until it returns.
+      if (isPresent && one.copies >= MAX_COPIES && !isLineBusy()) one.settle(new NoResponse(true))
       else transmit(one)
     }, waitMs)
   }
 
-  /** Long messages hold up those behind them: then the vault's silence about a request says nothing. */
+  /** Whether long messages may delay others. The vault's silence about a request means nothing then. */
   function isLineBusy(): boolean {
     return performance.now() < transferredAtMs || [...inFlight.values()].some(({ isUnderWay }) => isUnderWay)
   }
 
   function receive(sealed: Buffer): void {
     for (const channel of new Set([...inFlight.values()].map((one) => one.channel))) {
-      const header = readAnswerHeader(sealed, channel)
+      const header = readResponseHeader(sealed, channel)
       if (header === undefined) continue
       const one = inFlight.get(header.requestId.toString('hex'))
       if (one === undefined || one.channel !== channel) return
@@ -186,16 +194,16 @@ export function startAgentEnd(
       }
       if (header.kind === 'unopened') return one.doubt(new Notice(header.kind))
       if (header.kind !== 'answer') return one.settle(new Notice(header.kind))
-      const content = openAnswer(sealed, one.keys)
+      const content = openResponse(sealed, one.keys)
       const message = content && decodeMessage(content)
-      // A damaged answer is no answer: the whole one may follow.
+      // A damaged response is ignored, because the intact one may follow.
       return message && one.settle(message)
     }
   }
 
   /**
-   * The vault's clock stood there at some time since the question, no more is known: an answer may have waited at the relay,
-   * or at the vault for a way back. What was known is kept as far as it fits.
+   * Learns from the vault's time in a message. The vault had this time at some moment after the request was sealed, but the
+   * message may have waited at the relay or at the vault. So the known offset changes only as far as necessary.
    */
   function learnOffset(vaultTimeMs: number, sealedAtMs: number): void {
     offsetMs = Math.max(Math.min(offsetMs, vaultTimeMs - sealedAtMs), vaultTimeMs - clock.now())
@@ -230,7 +238,7 @@ export function startAgentEnd(
         }
         let isDoubted = false
         const doubt = (notice: Notice): void => {
-          if (isDoubted) return // once: or damaged copies without end would be a wait without end
+          if (isDoubted) return // only once, because damaged copies without end would make the wait endless
           isDoubted = true
           clearTimeout(timer)
           timer = setTimeout(settle, DOUBT_MS, notice)
@@ -248,7 +256,7 @@ export function startAgentEnd(
           settle,
           doubt,
         }
-        let timer = setTimeout(() => settle(new NoAnswer(one.sends > 0)), waitMs)
+        let timer = setTimeout(() => settle(new NoResponse(one.sends > 0)), waitMs)
         inFlight.set(name, one)
         transmit(one)
       })
@@ -268,7 +276,7 @@ export function startAgentEnd(
     },
 
     async close() {
-      for (const one of [...inFlight.values()]) one.settle(new NoAnswer(one.sends > 0))
+      for (const one of [...inFlight.values()]) one.settle(new NoResponse(one.sends > 0))
       for (const wake of [...waiting]) wake()
       await relayLink.close()
     },

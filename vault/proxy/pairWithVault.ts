@@ -1,8 +1,8 @@
 import { createHash, randomBytes } from 'node:crypto'
+import { encodeMessage, type Message } from '../channel/message.ts'
+import { commitmentTo, pairingPhrase } from '../channel/statements.ts'
+import { createKeyPair, toStored } from '../channel/suite.ts'
 import { VaultError } from '../errors/error.ts'
-import { createKeyPair, toStored } from '../remote/channel/keyPair.ts'
-import { encodeMessage, type Message } from '../remote/channel/message.ts'
-import { commitmentTo, pairingPhrase } from '../remote/channel/phrase.ts'
 import {
   formatPairToken,
   type PairToken,
@@ -10,16 +10,18 @@ import {
   tokenHeaderKey,
   tokenRecordOf,
 } from '../remote/pairToken.ts'
-import { type AgentEnd, NoAnswer, Notice } from './agentEnd.ts'
+import { type AgentEnd, NoResponse, Notice } from './agentEnd.ts'
 import type { ProxyState, ProxyStateFile } from './proxyState.ts'
 import { assertOk, ownChannelOf, unreached } from './vaultClient.ts'
 
-/** How long the first answer of the vault may take, in milliseconds; the owner may have to start it first. */
+/** How long the proxy waits for the vault's first response, in ms. The owner may have to start the vault first. */
 const REACH_MS = 10 * 60_000
-/** Longer than the vault waits for the owner before it says that it still waits. */
+/**
+ * How long the proxy waits for another response, in ms. The vault reports earlier than this that it still waits for the owner.
+ */
 const ANSWER_MS = 45_000
 
-/** What a token makes of a proxy that knows nothing yet. */
+/** The initial state of a proxy with a new token. */
 export function newPairing(
   token: PairToken,
   names: { readonly vaultId: string; readonly serviceId: string; readonly hpkeKey: string },
@@ -39,18 +41,18 @@ export function newPairing(
   }
 }
 
-/** Recognises a token without keeping it. */
+/** Identifies a token by its hash, so that the token itself is not stored. */
 export const tokenHashOf = (token: PairToken): string =>
   createHash('sha256').update(formatPairToken(token)).digest('base64')
 
 /**
- * Pairs, or goes on where a proxy was stopped: what was promised is on disk before it is sent, so each step can be taken
- * again with the same result.
+ * Pairs, or continues where a proxy was stopped. Each commitment is on disk before it is sent, so every step can be repeated
+ * with the same result.
  *
- * @param token absent when a former life of the proxy already used it
- * @param onPhrase shows the four words; the owner compares them with what the vault shows
+ * @param token absent if an earlier run of the proxy has used it
+ * @param onPhrase shows the four words, which the owner compares with those of the vault
  * @returns the state of a paired proxy, stored
- * @throws VaultError: `PAIR_USED`, `PAIR_EXPIRED`, `APPROVAL_DENIED`, or why the vault could not be asked
+ * @throws VaultError `PAIR_USED`, `PAIR_EXPIRED`, `APPROVAL_DENIED`, or why the vault could not be reached
  */
 export async function pairWithVault(
   end: AgentEnd,
@@ -73,7 +75,7 @@ export async function pairWithVault(
   }
 }
 
-/** After these, trying again with the same token is of no use. */
+/** Codes after which another attempt with the same token is useless. */
 const terminal: ReadonlySet<string> = new Set([
   'PAIR_USED',
   'PAIR_EXPIRED',
@@ -113,7 +115,7 @@ async function claim(
   return claimed
 }
 
-/** Asks until the owner has decided. */
+/** Polls until the owner has decided. */
 async function confirmed(end: AgentEnd, claimed: ProxyState): Promise<void> {
   const channel = ownChannelOf(claimed)
   const finish = () =>
@@ -127,7 +129,10 @@ async function confirmed(end: AgentEnd, claimed: ProxyState): Promise<void> {
   while ((await ask(end, finish))['state'] !== 'paired');
 }
 
-/** Sends a pairing message, once more when the vault's clock or its life was another; all of them may be repeated. */
+/**
+ * Sends a pairing message. If the vault's clock differed or the vault was restarted, sends it once more. Every pairing message
+ * may be repeated.
+ */
 async function ask(end: AgentEnd, send: () => Promise<Message>): Promise<Message['head']> {
   for (let left = 3; ; left--) {
     if (!(await end.untilReached(REACH_MS))) throw unreached(end.reach)
@@ -139,14 +144,17 @@ async function ask(end: AgentEnd, send: () => Promise<Message>): Promise<Message
       if (error instanceof Notice && error.kind === 'unopened')
         throw new VaultError(
           'VALIDATION_ERROR',
-          'The vault can not open what this proxy seals: check --hpke-key, --vault and --service-id.',
+          'The vault cannot decrypt the messages of this proxy. Check --hpke-key, --vault and --service-id.',
         )
       if (error instanceof Notice && error.kind === 'revoked')
-        throw new VaultError('UNAUTHORIZED', 'The owner revoked this pairing; a new pair token is needed.')
-      const mayRepeat = error instanceof NoAnswer || error instanceof Notice
+        throw new VaultError(
+          'UNAUTHORIZED',
+          'The owner revoked this pairing. Ask the owner for a new pair token.',
+        )
+      const mayRepeat = error instanceof NoResponse || error instanceof Notice
       if (!mayRepeat) throw error
       if (left > 1) continue
-      throw error instanceof NoAnswer
+      throw error instanceof NoResponse
         ? unreached(end.reach === 'nowhere' ? 'nowhere' : 'relay')
         : new VaultError('VAULT_UNREACHABLE', error.message)
     }

@@ -34,11 +34,14 @@ t.test(
       )
     }
     const newer = await readOf(JSON.stringify({ ...state, version: 2 }))
-    t.match(newer, /^Expected version 1 of .*\.json, got version 2: a newer version of Tollgate wrote it\./)
+    t.match(
+      newer,
+      /^Expected version 1 of .*\.json, got version 2, which a newer version of Tollgate wrote\./,
+    )
     t.notMatch(newer, privateKey)
     for (const text of ['', '{', 'null', '[]', '{"version":1}', JSON.stringify({ ...state, version: '2' })]) {
       const message = await readOf(text)
-      t.match(message, /is damaged; remove it and pair again/, text)
+      t.match(message, /is damaged\. Remove the file and pair again/, text)
       t.notMatch(message, privateKey)
     }
   },

@@ -1,43 +1,46 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { chmod, mkdir, open, readFile, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { StoredKeyPair } from '../remote/channel/keyPair.ts'
+import type { StoredKeyPair } from '../channel/suite.ts'
 
 const stateVersion = 1
 
-/** What a proxy knows of its pairing; secret, kept 0600. Byte strings are base64. */
+/** A proxy's stored pairing. It is secret, so the file has mode 0600. Byte strings are base64. */
 export interface ProxyState {
   readonly version: typeof stateVersion
   readonly vaultId: string
   readonly serviceId: string
   readonly route: string
-  /** The vault's static key as it was given, and as it is now that it may have been rotated. */
+  /** The vault's static key from the command. The next field is the current key after rotations. */
   readonly givenKey: string
   readonly hpkeKey: string
-  /** Number of the newest key that the vault has announced; 0 before the first time. */
+  /** Number of the newest key that the vault has announced. 0 before the first announcement. */
   readonly generation: number
-  /** The proxy's own static key: whoever has it is the agent. */
+  /** The proxy's own static key, which authenticates it as the agent. */
   readonly staticKey: StoredKeyPair
-  /** What the proxy committed to when it paired. */
+  /** The nonce of the proxy's commitment during pairing. */
   readonly nonce: string
-  /** Recognises the token it paired with, should the same command be run again. */
+  /** Hash of the token that the proxy used, to recognize that the same command is run again. */
   readonly tokenHash: string
-  /** What the vault answered to the token. */
+  /** The vault's response to the token. */
   readonly vault?: { readonly signingKey: string; readonly headerKey: string; readonly vaultNonce: string }
   readonly isPaired: boolean
 }
 
 export interface ProxyStateFile {
-  /** The pairing in use. @throws Error naming a file that can not be read. */
+  /** The pairing in use. @throws Error naming a file that cannot be read */
   read(): Promise<ProxyState | undefined>
-  /** A pairing that was begun and not finished. */
+  /** Reads a pairing that was started and not finished. */
   readPending(): Promise<ProxyState | undefined>
-  /** Writes one or the other, by `isPaired`; on disk when fulfilled. A finished pairing replaces the pending one. */
+  /**
+   * Writes the pairing in use or the pending one, depending on `isPaired`. Fulfilled when it is on disk. A finished pairing
+   * replaces the pending one.
+   */
   write(state: ProxyState): Promise<void>
   removePending(): Promise<void>
 }
 
-/** The file of one service's pairing with one vault, in a folder of its owner's only. */
+/** The state file of one service's pairing with one vault, in a folder that only its owner can access. */
 export function openProxyState(home: string, vaultId: string, serviceId: string): ProxyStateFile {
   const name = createHash('sha256')
     .update(JSON.stringify([vaultId, serviceId]))
@@ -57,7 +60,7 @@ export function openProxyState(home: string, vaultId: string, serviceId: string)
   }
 }
 
-/** Writes a file that only its owner can read, whole or not at all. The folder becomes 0700, the file 0600. */
+/** Writes a file that only its owner can read, completely or not at all. The folder gets mode 0700 and the file 0600. */
 export async function writePrivately(folder: string, file: string, text: string): Promise<void> {
   await mkdir(folder, { recursive: true, mode: 0o700 })
   await chmod(folder, 0o700)
@@ -81,13 +84,13 @@ async function readState(file: string): Promise<ProxyState | undefined> {
   const state = parse(text)
   if (state?.version === stateVersion && typeof state.staticKey?.privateKey === 'string')
     return state as ProxyState
-  // Neither message quotes the file, which is secret.
+  // The messages do not quote the file, because it is secret.
   if (typeof state?.version === 'number' && state.version > stateVersion)
     throw new Error(
-      `Expected version ${stateVersion} of ${file}, got version ${state.version}: a newer version of Tollgate wrote it. ` +
+      `Expected version ${stateVersion} of ${file}, got version ${state.version}, which a newer version of Tollgate wrote. ` +
         'Install that version again, or remove the file and pair again with a new token.',
     )
-  throw new Error(`${file} is damaged; remove it and pair again with a new token`)
+  throw new Error(`${file} is damaged. Remove the file and pair again with a new token.`)
 }
 
 function parse(text: string): (Omit<Partial<ProxyState>, 'version'> & { readonly version?: unknown }) | null {

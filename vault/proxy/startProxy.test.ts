@@ -3,8 +3,7 @@ import { join } from 'node:path'
 import { mock } from 'node:test'
 import t from 'tap'
 import { until } from '../../test/helpers/rawHttp.ts'
-import { VaultError } from '../errors/error.ts'
-import { call } from '../remote/testing/call.ts'
+import { call } from '../../test/helpers/vault/remote/call.ts'
 import {
   echo,
   gate,
@@ -14,7 +13,8 @@ import {
   proxyOptions,
   relayFor,
   vaultFor,
-} from '../remote/testing/world.ts'
+} from '../../test/helpers/vault/remote/world.ts'
+import { VaultError } from '../errors/error.ts'
 import { startProxy } from './startProxy.ts'
 
 t.test('an agent far away calls the vault through the command that the owner was given', async (t) => {
@@ -33,12 +33,12 @@ t.test('an agent far away calls the vault through the command that the owner was
     'both sides show the same words',
   )
 
-  const answer = await call(proxy.url, '/v1/vault/read?x=1', {
+  const response = await call(proxy.url, '/v1/vault/read?x=1', {
     body: { scope: 'identity.name', agent_name: 'x' },
     headers: { 'x-request-id': 'abc-1', prefer: 'wait=25', authorization: 'Bearer owner', cookie: 'a=b' },
   })
-  t.equal(answer.status, 200)
-  t.strictSame(answer.json, {
+  t.equal(response.status, 200)
+  t.strictSame(response.json, {
     vault: identity.vaultId,
     agent: offer.pairing.agentId,
     method: 'POST',
@@ -46,10 +46,10 @@ t.test('an agent far away calls the vault through the command that the owner was
     headers: { 'content-type': 'application/json', prefer: 'wait=25', 'x-request-id': 'abc-1' },
     body: '{"scope":"identity.name","agent_name":"x"}',
   })
-  t.equal(answer.headers['x-request-id'], 'abc-1')
-  t.notOk(answer.headers['set-cookie'], 'only headers that an agent needs come back')
+  t.equal(response.headers['x-request-id'], 'abc-1')
+  t.notOk(response.headers['set-cookie'], 'only headers that an agent needs come back')
   t.notOk(
-    Object.keys(answer.headers).some((name) => name.startsWith('access-control')),
+    Object.keys(response.headers).some((name) => name.startsWith('access-control')),
     'no CORS',
   )
   t.equal((await call(proxy.url, '/address/solana')).json.path, '/address/solana')
@@ -82,7 +82,7 @@ t.test('capabilities are the vault’s, in the proxy’s name and with the route
 })
 
 t.test('what the host answers or throws arrives as it is', async (t) => {
-  const answers = [
+  const responses = [
     async () => ({ status: 202, headers: { 'retry-after': '3' }, body: '{"status":"pending"}' }),
     async () => {
       throw new VaultError('VAULT_LOCKED', 'locked now', { retryAfterSeconds: 7 })
@@ -93,7 +93,7 @@ t.test('what the host answers or throws arrives as it is', async (t) => {
     async () => ({ status: 42, body: '{}' }),
     async () => ({ status: 200, body: Buffer.alloc(600_000) }),
   ]
-  const { proxy } = await pairedWorld(t, { handle: async () => answers.shift()!() })
+  const { proxy } = await pairedWorld(t, { handle: async () => responses.shift()!() })
   const ask = () => call(proxy.url, '/v1/vault/sign', { body: {} })
   const pending = await ask()
   t.strictSame([pending.status, pending.headers['retry-after'], pending.json.status], [202, '3', 'pending'])
@@ -164,8 +164,12 @@ t.test('pages and rebound names are refused, programs are not', async (t) => {
     { origin: 'https://evil.example', 'content-type': 'text/plain' },
   ]
   for (const headers of refused) {
-    const answer = await call(proxy.url, '/v1/vault/read', { body: {}, headers })
-    t.strictSame([answer.status, answer.json.error.code], [403, 'ORIGIN_FORBIDDEN'], JSON.stringify(headers))
+    const response = await call(proxy.url, '/v1/vault/read', { body: {}, headers })
+    t.strictSame(
+      [response.status, response.json.error.code],
+      [403, 'ORIGIN_FORBIDDEN'],
+      JSON.stringify(headers),
+    )
   }
   const preflight = await call(proxy.url, '/v1/vault/read', {
     method: 'OPTIONS',
@@ -179,8 +183,11 @@ t.test('pages and rebound names are refused, programs are not', async (t) => {
     'multipart/form-data',
     'application/jsonx',
   ]) {
-    const answer = await call(proxy.url, '/v1/vault/read', { body: '{}', headers: { 'content-type': type } })
-    t.equal(answer.json.error.code, 'UNSUPPORTED_MEDIA_TYPE', type)
+    const response = await call(proxy.url, '/v1/vault/read', {
+      body: '{}',
+      headers: { 'content-type': type },
+    })
+    t.equal(response.json.error.code, 'UNSUPPORTED_MEDIA_TYPE', type)
   }
   t.equal(vault.requests.length, 0)
   const accepted: Record<string, string>[] = [
@@ -220,8 +227,10 @@ t.test('with a token of its own the proxy serves nobody who does not show it', a
   await proxy.close()
   const again = await proxyFor(t, { ...options, pair: undefined })
   t.equal(again.newToken, undefined, 'it is told once')
-  const answer = await call(again.url, '/v1/vault/scopes', { headers: { authorization: `Bearer ${token}` } })
-  t.equal(answer.status, 200)
+  const response = await call(again.url, '/v1/vault/scopes', {
+    headers: { authorization: `Bearer ${token}` },
+  })
+  t.equal(response.status, 200)
   const files = readdirSync(options.home).map((name) => readFileSync(join(options.home, name), 'utf8'))
   t.notOk(
     files.some((text) => text.includes(token)),
@@ -267,7 +276,10 @@ t.test('the key is kept for its owner only, the token not at all; later runs nee
     await later.close()
   }
   t.equal(vault.questions.length, 1, 'the owner was asked once')
-  await t.rejects(startProxy({ ...options, hpkeKey: Buffer.alloc(32, 1).toString('base64') }), /another one/)
+  await t.rejects(
+    startProxy({ ...options, hpkeKey: Buffer.alloc(32, 1).toString('base64') }),
+    /got another key/,
+  )
 })
 
 t.test('several vaults and agents at once: each hears its own vault only', async (t) => {

@@ -5,24 +5,23 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
-import { isLoopback } from '../../core/http/isLoopback.ts'
+import { isLoopback } from '../../core/http/caller.ts'
 import { type Clock, systemClock } from '../../core/ports/clock.ts'
 import { type Log, silentLog } from '../../core/ports/log.ts'
+import { fromStored } from '../channel/suite.ts'
 import { VaultError } from '../errors/error.ts'
-import { endStalled } from '../http/incoming.ts'
-import { fromStored } from '../remote/channel/keyPair.ts'
+import { endStalled, hashOfToken, hostsOf } from '../loopback/callers.ts'
+import { serveAgent } from '../loopback/serveAgent.ts'
 import { parsePairToken } from '../remote/pairToken.ts'
-import type { Backoff } from '../remote/relayLink.ts'
-import { relayUrl } from '../remote/relayUrl.ts'
+import { type Backoff, relayUrl } from '../remote/relayLink.ts'
+import type { RemoteRoute } from '../remote/remoteRequest.ts'
 import { type AgentEnd, type Reach, startAgentEnd } from './agentEnd.ts'
-import { hashOfToken, hostsOf } from './judgeCaller.ts'
 import { newPairing, pairWithVault, tokenHashOf } from './pairWithVault.ts'
 import { openProxyState, type ProxyState, type ProxyStateFile, writePrivately } from './proxyState.ts'
-import { serveAgent } from './serveAgent.ts'
 import { createVaultClient, defaultProxyTimes, type ProxyTimes } from './vaultClient.ts'
 
 export interface ProxyOptions {
-  /** The one-time pair token; needed the first time only. */
+  /** The one-time pair token. It is required only the first time. */
   readonly pair?: string | undefined
   readonly serviceId: string
   readonly vaultId: string
@@ -30,13 +29,15 @@ export interface ProxyOptions {
   readonly hpkeKey: string
   /** `wss://…` */
   readonly relay: string
-  /** 0 for any free one. */
+  /** The routes that agents may call, which are the remote routes of the vault's operations table. */
+  readonly routes: readonly RemoteRoute[]
+  /** 0 for any free port. */
   readonly port: number
-  /** Default 127.0.0.1; another one only together with `requireToken`. */
+  /** Default 127.0.0.1. Any other address requires `requireToken`. */
   readonly host?: string
-  /** Where the proxy keeps its key and its pairing; default `~/.tollgate/proxy`. */
+  /** Folder of the proxy's key and pairing. Default `~/.tollgate/proxy`. */
   readonly home?: string
-  /** Callers on this machine need the proxy's own token, too. */
+  /** True if callers on this machine need the proxy's own token. */
   readonly requireToken?: boolean
   /** Shows the four words that the owner compares. */
   readonly onPhrase?: (phrase: string) => void
@@ -48,28 +49,29 @@ export interface ProxyOptions {
 }
 
 export interface RunningProxy {
-  /** `http://127.0.0.1:8421`: what the agent gets as `DCP_URL`. */
+  /** `http://127.0.0.1:8421`, which is the agent's `DCP_URL`. */
   readonly url: string
   readonly port: number
-  /** The callers' token, only when it was made just now; it is not kept in clear. */
+  /** The callers' token, only if it was just created, because only its hash is stored. */
   readonly newToken: string | undefined
-  /** Where the way to the vault ends at the moment. */
+  /** The farthest point that the connection reaches now. */
   readonly reach: Reach
   close(): Promise<void>
 }
 
 /**
- * Starts the proxy where the agent is: it listens on this machine and passes each call to the owner's vault, end-to-end
- * encrypted, through the relay. Pairs first where it is not paired; fulfilled when it listens.
+ * Starts the proxy on the agent's machine. It listens there and forwards each call through the relay to the owner's vault,
+ * encrypted end to end. If it is not paired, it pairs first. Fulfilled when it listens.
  *
- * @throws VaultError with `PAIR_USED`, `PAIR_EXPIRED`, `APPROVAL_DENIED`, … when pairing fails; Error for options that can
- *         not work.
+ * @throws VaultError with `PAIR_USED`, `PAIR_EXPIRED`, `APPROVAL_DENIED`, … when pairing fails, Error for invalid options
  */
 export async function startProxy(options: ProxyOptions): Promise<RunningProxy> {
-  const { serviceId, vaultId, port, host = '127.0.0.1', requireToken = false } = options
+  const { serviceId, vaultId, routes, port, host = '127.0.0.1', requireToken = false } = options
   const { clock = systemClock, log = silentLog, home = join(homedir(), '.tollgate', 'proxy') } = options
   if (!isLoopback(host) && !requireToken)
-    throw new Error(`expected --require-token with --host ${host}: other machines could call the vault`)
+    throw new Error(
+      `expected --require-token with --host ${host}, because other machines could call the vault`,
+    )
   if (Buffer.from(options.hpkeKey, 'base64').byteLength !== 32)
     throw new Error("expected the vault's public key, 32 bytes in base64, as --hpke-key")
   const url = relayUrl(options.relay)
@@ -84,7 +86,7 @@ export async function startProxy(options: ProxyOptions): Promise<RunningProxy> {
     const state = known.isPaired ? known : await pair(end, known, file, options)
     const times = { ...defaultProxyTimes, ...options.times }
     const client = createVaultClient(end, state, file.write, clock, times)
-    // A vault that appears may be another life of the same one: its session keys died with it.
+    // A vault that appears may have restarted, which ends its session keys.
     onPresent = client.forgetSession
     const { tokenHash, newToken } = requireToken ? await ownToken(home) : none
     const server = createServer({ requestTimeout: 30_000, headersTimeout: 10_000 })
@@ -95,7 +97,7 @@ export async function startProxy(options: ProxyOptions): Promise<RunningProxy> {
     const bound = (server.address() as AddressInfo).port
     const localUrl = `http://${host.includes(':') ? `[${host}]` : host}:${bound}`
     const rules = { hosts: hostsOf(host, bound), tokenHash }
-    server.on('request', serveAgent({ clientOf: () => client, rules, localUrl, mode: 'proxy', log }))
+    server.on('request', serveAgent({ routes, clientOf: () => client, rules, localUrl, mode: 'proxy', log }))
     return {
       url: localUrl,
       port: bound,
@@ -119,7 +121,7 @@ export async function startProxy(options: ProxyOptions): Promise<RunningProxy> {
 
 const none = { tokenHash: undefined, newToken: undefined }
 
-/** The pairing in use, or the one that was begun, or a new one from the token. */
+/** The pairing in use. Without one, the pending pairing, or a new one from the token. */
 async function findState(file: ProxyStateFile, options: ProxyOptions): Promise<ProxyState> {
   const token = tokenOf(options.pair)
   const hash = token && tokenHashOf(token)
@@ -128,18 +130,18 @@ async function findState(file: ProxyStateFile, options: ProxyOptions): Promise<P
     state !== undefined && (hash === undefined || state.tokenHash === hash)
   const found = [paired, pending].find(fits)
   if (found !== undefined && options.hpkeKey !== found.givenKey && options.hpkeKey !== found.hpkeKey)
-    throw new Error('expected the --hpke-key that this proxy was paired with; the key given is another one')
+    throw new Error('expected the --hpke-key that this proxy was paired with, got another key')
   if (found !== undefined && (found.isPaired || found.vault !== undefined || token !== undefined))
     return found
   if (token === undefined)
-    throw new Error('expected --pair with a pair token: this proxy is not paired with that vault yet')
+    throw new Error('expected --pair with a pair token, because this proxy is not paired with that vault yet')
   return newPairing(token, options)
 }
 
 function tokenOf(text: string | undefined): ReturnType<typeof parsePairToken> {
   if (text === undefined) return undefined
   const token = parsePairToken(text.trim())
-  if (token === undefined) throw new Error('expected a pair token, vpt_ and 64 letters; what came is none')
+  if (token === undefined) throw new Error('expected a pair token: vpt_ and 64 characters')
   return token
 }
 
@@ -154,7 +156,7 @@ async function pair(
   return pairWithVault(end, pending, token, file, onPhrase)
 }
 
-/** The hash of the token that callers show; the token itself only when it is made. */
+/** The hash of the callers' token. The token itself is returned only when it is created. */
 async function ownToken(home: string): Promise<{ tokenHash: Buffer; newToken: string | undefined }> {
   const file = join(home, 'caller-token.sha256')
   const kept = await readFile(file, 'utf8').catch(() => '')

@@ -1,37 +1,30 @@
 import type { Clock } from '../../core/ports/clock.ts'
+import type { ChannelKeys } from '../channel/envelope.ts'
+import { encodeMessage, type Message } from '../channel/message.ts'
+import { isRolloverSigned, isSessionKeySigned } from '../channel/statements.ts'
 import { type VaultErrorCode, vaultCodes } from '../errors/codes.ts'
 import { VaultError } from '../errors/error.ts'
-import type { ChannelKeys } from '../remote/channel/envelope.ts'
-import { encodeMessage, type Message } from '../remote/channel/message.ts'
-import { isRolloverSigned, isSessionKeySigned } from '../remote/channel/statements.ts'
+import type { ServedClient } from '../loopback/serveAgent.ts'
 import { SESSION_MS } from '../remote/sessions.ts'
-import { type AgentEnd, NoAnswer, Notice, type Reach } from './agentEnd.ts'
+import { type AgentEnd, NoResponse, Notice, type Reach } from './agentEnd.ts'
 import type { ProxyState } from './proxyState.ts'
 
 export interface ProxyTimes {
-  /** How long a call waits for relay and vault to be there before it fails, in milliseconds. */
+  /** How long a call waits until relay and vault can be reached, in ms. */
   readonly reachMs: number
-  /** How long a call waits for its answer, all attempts together: longer than the vault ever waits for an approval (`Prefer: wait=120`). */
+  /**
+   * How long a call waits for its response over all attempts, in ms. The vault waits for an approval for a shorter time
+   * (`Prefer: wait=120`).
+   */
   readonly callMs: number
-  /** How long a greeting waits. */
+  /** How long a greeting waits for its response, in ms. */
   readonly greetMs: number
 }
 
 export const defaultProxyTimes: ProxyTimes = { reachMs: 5_000, callMs: 180_000, greetMs: 15_000 }
 
-export interface VaultCall {
-  readonly method: 'GET' | 'POST'
-  readonly path: string
-  readonly headers: Readonly<Record<string, string>>
-  readonly body: Buffer
-  /** Aborted when nobody waits for the answer any more. */
-  readonly signal?: AbortSignal
-}
-
-export interface VaultClient {
-  /** One call to the vault. @throws VaultError when the vault's own answer could not be had. */
-  call(request: VaultCall): Promise<Message>
-  /** Forgets the session; the next call asks for a new one. */
+export interface VaultClient extends Pick<ServedClient, 'call'> {
+  /** Drops the session. The next call requests a new one. */
   forgetSession(): void
 }
 
@@ -41,11 +34,11 @@ interface Session {
   nextSequence: number
 }
 
-/** A new session is asked for this long before the vault drops the key, in milliseconds. */
+/** How long before the vault drops a session's key the proxy requests the next session, in ms. */
 const RENEW_AHEAD_MS = 5 * 60_000
 const ATTEMPTS = 3
 
-/** The paired proxy's calls: keeps a session with the vault and follows its key when it is rotated. */
+/** Makes the calls of a paired proxy. It keeps a session with the vault and follows key rotations. */
 export function createVaultClient(
   end: AgentEnd,
   initial: ProxyState,
@@ -57,7 +50,7 @@ export function createVaultClient(
   let session: Promise<Session> | undefined
   const channel = ownChannelOf(state)
 
-  /** The session, asked for by whoever needs it first; the others wait for the same answer. */
+  /** The session. The first call that needs one requests it, and concurrent calls wait for the same response. */
   async function currentSession(): Promise<Session> {
     session ??= greet()
     const asked = session
@@ -73,9 +66,9 @@ export function createVaultClient(
   }
 
   async function greet(): Promise<Session> {
-    const askedAtMs = clock.now()
+    const requestedAtMs = clock.now()
     const { head } = await greetOnce().catch((error: unknown) => {
-      // A clock that is off, or a message that was copied on the way: once more, with what was learned.
+      // This machine's clock was off, or the message was replayed on the way. The corrected clock is used for one more attempt.
       if (error instanceof Notice && (error.kind === 'expired' || error.kind === 'replayed'))
         return greetOnce()
       throw error
@@ -89,11 +82,11 @@ export function createVaultClient(
     if (!isSessionKeySigned(statement, bytesOf(head['signature']), signingKey))
       throw new VaultError(
         'VAULT_UNREACHABLE',
-        "The vault's session key is not signed by the vault's own key.",
+        "The vault's session key is not signed by the pinned key of the vault.",
       )
     await follow(head['rollover'], signingKey)
-    // By our own clock and from before the question, so that it ends early rather than late.
-    return { publicKey, renewAtMs: askedAtMs + SESSION_MS - RENEW_AHEAD_MS, nextSequence: 1 }
+    // The time was taken before the request, so the session ends too early rather than too late.
+    return { publicKey, renewAtMs: requestedAtMs + SESSION_MS - RENEW_AHEAD_MS, nextSequence: 1 }
   }
 
   const greetOnce = (): Promise<Message> =>
@@ -105,7 +98,7 @@ export function createVaultClient(
       waitMs: times.greetMs,
     })
 
-  /** Takes the vault's next static key, if it is newer and signed by the key that was pinned. */
+  /** Uses the vault's next static key, if it is newer and the pinned key has signed it. */
   async function follow(rollover: unknown, signingKey: Buffer): Promise<void> {
     if (typeof rollover !== 'object' || rollover === null) return
     const { publicKey, generation, signature } = rollover as Record<string, unknown>
@@ -135,15 +128,15 @@ export function createVaultClient(
         try {
           return await attempt(content, endsAtMs)
         } catch (error) {
-          if (error instanceof NoAnswer && !error.wasSent) throw unreached(end.reach)
+          if (error instanceof NoResponse && !error.wasSent) throw unreached(end.reach)
           if (error instanceof Notice && error.kind === 'revoked') throw revoked()
-          if (!(error instanceof Notice || error instanceof NoAnswer)) throw error
-          // Too late or by another clock, so it was not begun: a machine slept, or its clock was set.
+          if (!(error instanceof Notice || error instanceof NoResponse)) throw error
+          // The vault got the call too late and did not start it, because a machine slept or its clock was set.
           if (error instanceof Notice && error.kind === 'expired' && left > 1 && !signal?.aborted) continue
           session = undefined
-          // The vault may have performed it in an earlier life. What only reads can be asked for again.
+          // The vault may have performed the call before it restarted, so only a read is repeated.
           if (method !== 'GET') throw new VaultError('OUTCOME_UNKNOWN')
-          if (error instanceof NoAnswer || left === 1) throw new VaultError('VAULT_TIMEOUT')
+          if (error instanceof NoResponse || left === 1) throw new VaultError('VAULT_TIMEOUT')
         }
       }
     },
@@ -153,7 +146,7 @@ export function createVaultClient(
   }
 }
 
-/** What both ends share once the vault has answered the token. */
+/** The keys that both ends have once the vault has responded to the token. */
 export const ownChannelOf = ({ vaultId, serviceId, route, vault }: ProxyState): ChannelKeys => ({
   vaultId,
   serviceId,
@@ -161,7 +154,7 @@ export const ownChannelOf = ({ vaultId, serviceId, route, vault }: ProxyState): 
   headerKey: Buffer.from(vault!.headerKey, 'base64'),
 })
 
-/** @throws VaultError with the code of an answer that is none. */
+/** @throws VaultError with the code of an error response */
 export function assertOk(head: Message['head']): void {
   const status = Number(head['status'])
   if (status >= 200 && status < 300) return
@@ -171,20 +164,21 @@ export function assertOk(head: Message['head']): void {
   throw new VaultError(known, typeof error.message === 'string' ? error.message : undefined)
 }
 
-/** What to say when the way ends before the vault. */
+/** The error when the connection does not reach the vault. */
 export function unreached(reach: Reach): VaultError {
   const code = reach === 'nowhere' ? 'RELAY_UNREACHABLE' : 'VAULT_UNREACHABLE'
   return new VaultError(code, undefined, { retryAfterSeconds: 5 })
 }
 
 function greetingError(error: unknown, reach: Reach): unknown {
-  if (error instanceof NoAnswer) return reach === 'vault' ? new VaultError('VAULT_TIMEOUT') : unreached(reach)
+  if (error instanceof NoResponse)
+    return reach === 'vault' ? new VaultError('VAULT_TIMEOUT') : unreached(reach)
   if (!(error instanceof Notice)) return error
   if (error.kind === 'revoked') return revoked()
   return new VaultError('VAULT_UNREACHABLE', `The vault does not accept this proxy (${error.kind}).`)
 }
 
 const revoked = (): VaultError =>
-  new VaultError('UNAUTHORIZED', 'The owner revoked this pairing; a new pair token is needed.')
+  new VaultError('UNAUTHORIZED', 'The owner revoked this pairing. Ask the owner for a new pair token.')
 
 const bytesOf = (value: unknown): Buffer => Buffer.from(typeof value === 'string' ? value : '', 'base64')

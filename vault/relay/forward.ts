@@ -1,5 +1,5 @@
 import { verify } from 'node:crypto'
-import { publicKeyObject } from '../remote/channel/keyPair.ts'
+import { publicKeyObject } from '../channel/suite.ts'
 import {
   frame,
   frameTypes,
@@ -11,11 +11,10 @@ import {
 } from './frames.ts'
 import type { RelayLimits } from './limits.ts'
 import { closeCodes, makeRoomFor, type Peer } from './peer.ts'
-import type { Routes } from './routes.ts'
 
 const keyBytes = 32
 
-/** Decides what to do with one frame of one connection. Looks at its type and its address, at nothing else. */
+/** Decides what to do with a frame of a connection. It uses only the frame's type and address. */
 export function createForwarder(
   routes: Routes,
   peers: ReadonlyMap<number, Peer>,
@@ -58,7 +57,7 @@ export function createForwarder(
 
   function unregister(vault: Peer, id: Buffer): void {
     const route = id.toString('hex')
-    if (routes.unregister(route, vault)) tellOfLoss(routes, route)
+    if (routes.unregister(route, vault)) reportLoss(routes, route)
   }
 
   function attach(agent: Peer, id: Buffer): void {
@@ -68,10 +67,10 @@ export function createForwarder(
     if (routes.agentsOf(route).size >= limits.maxAgentsPerRoute) {
       const largest = makeRoomFor(agent, routes.agentsOf(route))
       if (largest === undefined) return agent.end(closeCodes.tooMany, 'too many for one routing id')
-      // At once, and not when its end was heard: the place is given to another.
+      // The connection is removed at once, because the close event comes later and its slot goes to another connection now.
       routes.remove(largest)
       routes.vaultOf(route)?.send(frame(frameTypes.gone, uint32(largest.id)), route, largest)
-      largest.end(closeCodes.tooMany, 'others come from fewer connections')
+      largest.end(closeCodes.tooMany, 'too many connections from one address')
     }
     agent.isIdentified = true
     routes.attach(route, agent)
@@ -94,21 +93,25 @@ export function createForwarder(
     if (rest.byteLength < 4 || !vault.isIdentified) return vault.end(closeCodes.badFrame, 'bad answer')
     const agent = peers.get(rest.readUInt32BE())
     const route = agent && routes.routeOfAgent(agent)
-    // A vault reaches the agents of its own routing ids only.
+    // A vault can send only to the agents of its own routing ids.
     if (agent === undefined || route === undefined || routes.vaultOf(route) !== vault)
       return vault.send(frame(frameTypes.gone, rest.subarray(0, 4)))
-    // A slow agent is let go instead of holding back the vault, which serves others too; it comes back and asks again.
+    // A slow agent is disconnected, because it would delay the vault, which serves other agents too. The agent reconnects and
+    // repeats its request.
     if (agent.isFull) return agent.end(closeCodes.tooSlow, 'too slow')
     agent.send(frame(frameTypes.payload, rest.subarray(4)))
   }
 }
 
-/** After a vault left a route: whoever proved it before has it again, and the agents hear whether there is one. */
-export function tellOfLoss(routes: Routes, route: string): void {
+/**
+ * Called after a vault left a route. The previous vault with a proof gets the route back, and the agents are notified whether
+ * there is one.
+ */
+export function reportLoss(routes: Routes, route: string): void {
   const heir = routes.vaultOf(route)
   heir?.send(frame(frameTypes.registered, Buffer.from(route, 'hex')))
-  const told = heir === undefined ? frameTypes.absent : frameTypes.present
-  for (const agent of routes.agentsOf(route)) agent.send(frame(told))
+  const frameType = heir === undefined ? frameTypes.absent : frameTypes.present
+  for (const agent of routes.agentsOf(route)) agent.send(frame(frameType))
 }
 
 function isProven(challenge: Buffer, publicKey: Buffer, signature: Buffer): boolean {
@@ -116,6 +119,70 @@ function isProven(challenge: Buffer, publicKey: Buffer, signature: Buffer): bool
     const signed = registrationBytes(challenge, publicKey)
     return verify(null, signed, publicKeyObject('Ed25519', publicKey), signature)
   } catch {
-    return false // no point of the curve
+    return false // not a point of the curve
   }
 }
+
+/** The vault and agents of each routing id, in memory only. Keys are hex. */
+export class Routes {
+  /** For each routing id, all connected vaults that proved it. The last one has the id. */
+  readonly #vaults = new Map<string, Peer[]>()
+  readonly #routesOf = new Map<Peer, Set<string>>()
+  readonly #agents = new Map<string, Set<Peer>>()
+  readonly #routeOf = new Map<Peer, string>()
+
+  /** Gives a route to a vault. @returns the connection that had it before, if it was another one */
+  register(route: string, vault: Peer): Peer | undefined {
+    const before = this.vaultOf(route)
+    const others = (this.#vaults.get(route) ?? []).filter((one) => one !== vault)
+    this.#vaults.set(route, [...others, vault])
+    const routes = this.#routesOf.get(vault) ?? new Set()
+    routes.add(route)
+    this.#routesOf.set(vault, routes)
+    return before === vault ? undefined : before
+  }
+
+  /** Takes a route from a vault. @returns whether the vault had it. The previous vault with a proof then gets it back */
+  unregister(route: string, vault: Peer): boolean {
+    const all = this.#vaults.get(route) ?? []
+    const left = all.filter((one) => one !== vault)
+    if (left.length > 0) this.#vaults.set(route, left)
+    else this.#vaults.delete(route)
+    this.#routesOf.get(vault)?.delete(route)
+    return all.at(-1) === vault
+  }
+
+  attach(route: string, agent: Peer): void {
+    const agents = this.#agents.get(route) ?? new Set()
+    agents.add(agent)
+    this.#agents.set(route, agents)
+    this.#routeOf.set(agent, route)
+  }
+
+  /** Removes a connection. @returns the routes that it had. They are free, or back with their previous vault */
+  remove(peer: Peer): readonly string[] {
+    const held = [...(this.#routesOf.get(peer) ?? [])]
+    const lost = held.filter((route) => this.unregister(route, peer))
+    this.#routesOf.delete(peer)
+    const route = this.#routeOf.get(peer)
+    if (route !== undefined) {
+      const agents = this.#agents.get(route)
+      agents?.delete(peer)
+      if (agents?.size === 0) this.#agents.delete(route)
+      this.#routeOf.delete(peer)
+    }
+    return lost
+  }
+
+  vaultOf = (route: string): Peer | undefined => this.#vaults.get(route)?.at(-1)
+  agentsOf = (route: string): ReadonlySet<Peer> => this.#agents.get(route) ?? none
+  routeOfAgent = (agent: Peer): string | undefined => this.#routeOf.get(agent)
+  routesOfVault = (vault: Peer): ReadonlySet<string> => this.#routesOf.get(vault) ?? noRoutes
+
+  get counts(): { readonly routes: number; readonly agents: number } {
+    return { routes: this.#vaults.size, agents: this.#routeOf.size }
+  }
+}
+
+const none: ReadonlySet<Peer> = new Set()
+const noRoutes: ReadonlySet<string> = new Set()

@@ -1,7 +1,6 @@
 import type { WebSocket } from 'ws'
-import { type Backlog, largestOfLargestAddress } from './backlog.ts'
 
-/** Why a connection is ended; sent as the close code (RFC 6455, section 7.4.2: 4000 to 4999 are ours). */
+/** Why a connection is closed. It is sent as the close code (RFC 6455, section 7.4.2: 4000 to 4999 are for private use). */
 export const closeCodes = {
   goingAway: 1001,
   badFrame: 4000,
@@ -10,22 +9,25 @@ export const closeCodes = {
   tooSlow: 4003,
 } as const
 
-/** Bytes that the operating system is given ahead; what waits behind them can still be taken in turn, or dropped. */
+/**
+ * Maximum bytes that are passed to the operating system ahead of time. Only frames behind them can still be reordered or
+ * dropped.
+ */
 const WINDOW_BYTES = 256 * 1024
-/** What a frame takes beside its bytes: many small ones are no way around the bounds. */
+/** Bytes that each frame counts in addition to its size, so that many small frames cannot bypass the limits. */
 const frameOverhead = 64
 
-/** Frames for one receiver that came by one routing id, in their order. */
+/** Frames for one receiver from one routing id, in order. */
 interface Lane {
   readonly frames: { readonly bytes: Buffer; readonly from: Peer | undefined }[]
-  /** Bytes that wait, those that are on their way out included. */
+  /** Bytes that wait, including those that are being sent. */
   size: number
 }
 
 /**
- * One connection with its queue. Each routing id has a lane of its own in a vault's queue, and the lanes take turns: one that
- * is flooded makes nobody else wait, is held back by itself, and loses its largest sender when that did not help. A frame
- * that is sent counts until the operating system took it.
+ * One connection with its queue. Each routing id has its own lane in a vault's queue, and the lanes take turns. So a flooded
+ * lane delays no other lane. The senders of a flooded lane are paused. If that does not help, the lane loses its largest
+ * sender. A sent frame counts until the operating system has accepted it.
  */
 export class Peer {
   readonly id: number
@@ -35,9 +37,9 @@ export class Peer {
   isIdentified = false
   readonly #backlog: Backlog
   readonly #maxBytes: number
-  /** In the order of their turns. */
+  /** Lanes in the order of their turns. */
   readonly #lanes = new Map<string, Lane>()
-  /** Senders that wait for their lane of this connection's queue to empty. */
+  /** Senders that wait for their lane in this connection's queue to drain. */
   readonly #held = new Map<Peer, string>()
   #heldBy = 0
   #waiting = 0
@@ -62,8 +64,8 @@ export class Peer {
   }
 
   /**
-   * @param route the routing id that the frame came by, hex; '' for the relay's own
-   * @param from who sent it, where that one can be held back
+   * @param route the routing id of the frame, hex; '' for the relay's own frames
+   * @param from the sender, if it can be paused
    */
   send(bytes: Buffer, route = '', from?: Peer): void {
     if (this.#isGone) return
@@ -76,20 +78,21 @@ export class Peer {
     this.#count(lane, bytes.byteLength + frameOverhead)
     if (from !== undefined && this.isFull && lane.size >= this.#share) this.#holdBack(from, route)
     this.#drain()
-    // So much waits that holding senders back did not help: there are too many of them.
+    // So many bytes wait that pausing senders did not help, because there are too many senders.
     while (this.#waiting >= this.#maxBytes * 2 && this.shed());
     this.#backlog.relieve()
   }
 
   /**
-   * Gives up what is largest of what waits here: the sender that has most in the longest lane, or, where nobody else is the
-   * cause, this connection. @returns false when there was nothing left to give up
+   * Drops the largest part of the waiting bytes, which is the sender with the most bytes in the longest lane. If no sender is
+   * the cause, it drops this connection.
+   * @returns false if there was nothing left to drop
    */
   shed(): boolean {
     if (this.#isGone) return false
     const largest = this.#largestSender()
     if (largest === undefined) {
-      // All of it is with the operating system already, and nobody reads it.
+      // The operating system already has all bytes, and the receiver does not read them.
       this.#drop()
       return true
     }
@@ -99,11 +102,11 @@ export class Peer {
     lane.frames.splice(0, lane.frames.length, ...kept)
     for (const { bytes } of dropped) this.#count(lane, -bytes.byteLength - frameOverhead)
     this.#forgetEmpty()
-    sender.end(closeCodes.tooSlow, 'more than the vault takes')
+    sender.end(closeCodes.tooSlow, 'faster than the vault reads')
     return true
   }
 
-  /** Stops reading; as many `resume` as `pause` start it again. */
+  /** Stops reading until `resume` was called as often as `pause`. */
   pause(): void {
     if (this.#heldBy++ === 0) this.socket.pause()
   }
@@ -114,11 +117,11 @@ export class Peer {
 
   end(code: number, reason: string): void {
     this.socket.close(code, reason)
-    // A side that does not answer the close would keep what waits for it.
+    // If the other side does not respond to the close, its waiting bytes would stay in memory.
     setTimeout(() => this.socket.terminate(), 1000).unref()
   }
 
-  /** To be called when the connection is gone. */
+  /** Call this when the connection has closed. */
   release(): void {
     if (this.#isGone) return
     this.#isGone = true
@@ -130,12 +133,12 @@ export class Peer {
     this.#held.clear()
   }
 
-  /** The part of the queue that one lane may have when the queue is full. */
+  /** One lane's part of a full queue. */
   get #share(): number {
     return this.#maxBytes / this.#lanes.size
   }
 
-  /** Of the lane with the most bytes of senders that still wait here, the sender of most of them. */
+  /** The sender of most bytes in the lane that has the most bytes of connected senders. */
   #largestSender(): { readonly lane: Lane; readonly sender: Peer } | undefined {
     let found: { lane: Lane; sender: Peer } | undefined
     for (const lane of this.#lanes.values()) {
@@ -154,7 +157,7 @@ export class Peer {
     this.release()
   }
 
-  /** Reads nothing more from `sender` until half of its lane's share has left. */
+  /** Stops reading from `sender` until half of its lane's share has drained. */
   #holdBack(sender: Peer, route: string): void {
     if (this.#held.has(sender)) return
     this.#held.set(sender, route)
@@ -167,14 +170,14 @@ export class Peer {
     this.#backlog.change(change)
   }
 
-  /** Hands frames on, a lane's turn after the other's, as far as the window goes. */
+  /** Sends frames from one lane after the other, as far as the window allows. */
   #drain(): void {
     while (this.#onTheirWay < WINDOW_BYTES) {
       const turn = this.#next()
       if (turn === undefined) return
       const [route, lane] = turn
       const { bytes } = lane.frames.shift()!
-      // To the end of the line.
+      // The lane moves to the end of the order.
       this.#lanes.delete(route)
       this.#lanes.set(route, lane)
       this.#onTheirWay += bytes.byteLength
@@ -183,7 +186,7 @@ export class Peer {
         if (this.#isGone) return
         this.#count(lane, -bytes.byteLength - frameOverhead)
         this.#forgetEmpty()
-        this.#letGo()
+        this.#releaseWaiting()
         this.#drain()
       })
     }
@@ -198,7 +201,7 @@ export class Peer {
     return undefined
   }
 
-  #letGo(): void {
+  #releaseWaiting(): void {
     for (const [sender, route] of this.#held) {
       const size = this.#lanes.get(route)?.size ?? 0
       if (this.#waiting > this.#maxBytes / 2 && size > this.#share / 2) continue
@@ -209,9 +212,10 @@ export class Peer {
 }
 
 /**
- * Who has to go where all places are taken and one more comes: a connection of the address that holds most of them, if that is
- * more than the newcomer's would have; the newest one, and one that has not said what it is before any other. Undefined where
- * places are held evenly: then the newcomer is too many.
+ * The connection to close if all slots are taken and a new connection arrives. It belongs to the address with the most
+ * connections, if these are more than the new connection's address would have. It is the newest connection that has not
+ * identified itself or, if there is none, the newest. Undefined if slots are distributed evenly. The new connection is refused
+ * then.
  */
 export function makeRoomFor(newcomer: Pick<Peer, 'ip'>, peers: Iterable<Peer>): Peer | undefined {
   const all = [...peers]
@@ -220,4 +224,75 @@ export function makeRoomFor(newcomer: Pick<Peer, 'ip'>, peers: Iterable<Peer>): 
   const own = all.filter(({ ip }) => ip === newcomer.ip)
   if (crowd.length <= own.length + 1) return undefined
   return crowd.findLast((peer) => !peer.isIdentified) ?? crowd.at(-1)
+}
+
+/** A connection, for counting. */
+interface Holder {
+  readonly ip: string
+}
+
+/** A receiver with waiting bytes. */
+interface Receiver extends Holder {
+  readonly waitingBytes: number
+  /** Drops the largest part of what waits. @returns whether there was anything */
+  shed(): boolean
+}
+
+/**
+ * Bytes that wait for receivers, over all connections of a relay. If there are too many, the address for which most of them
+ * wait loses its largest parts until the limit is met. So a receiver with few waiting bytes is not affected by others that do
+ * not read.
+ */
+export class Backlog {
+  readonly maxBytes: number
+  readonly #peers = new Set<Receiver>()
+  #bytes = 0
+
+  constructor(maxBytes: number) {
+    this.maxBytes = maxBytes
+  }
+
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  join(peer: Receiver): void {
+    this.#peers.add(peer)
+  }
+
+  leave(peer: Receiver): void {
+    this.#peers.delete(peer)
+  }
+
+  change(bytes: number): void {
+    this.#bytes += bytes
+  }
+
+  relieve(): void {
+    while (this.#bytes > this.maxBytes) {
+      const largest = largestOfLargestAddress(this.#peers, (peer) => peer.waitingBytes)
+      if (largest === undefined || !largest.shed()) return
+    }
+  }
+}
+
+/** The largest peer of the address with the largest total. Undefined if all peers have nothing. */
+function largestOfLargestAddress<T extends Holder>(
+  peers: Iterable<T>,
+  sizeOf: (peer: T) => number,
+): T | undefined {
+  const byAddress = new Map<string, { total: number; most: number; peer: T }>()
+  for (const peer of peers) {
+    const size = sizeOf(peer)
+    if (size <= 0) continue
+    const known = byAddress.get(peer.ip)
+    if (known === undefined) byAddress.set(peer.ip, { total: size, most: size, peer })
+    else {
+      known.total += size
+      if (size > known.most) Object.assign(known, { most: size, peer })
+    }
+  }
+  let found: { total: number; peer: T } | undefined
+  for (const one of byAddress.values()) if (found === undefined || one.total > found.total) found = one
+  return found?.peer
 }

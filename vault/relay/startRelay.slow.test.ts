@@ -5,11 +5,16 @@ import fc from 'fast-check'
 import t, { type Test } from 'tap'
 import { WebSocket } from 'ws'
 import { until } from '../../test/helpers/rawHttp.ts'
-import { selfSignedCertificate } from '../../test/helpers/selfSignedCertificate.ts'
-import { createKeyPair, type KeyPair, privateKeyObject } from '../remote/channel/keyPair.ts'
-import { call } from '../remote/testing/call.ts'
-import { offerFor, proxyFor, proxyOptions, relayFor, vaultFor } from '../remote/testing/world.ts'
-import { addressKey, Buckets } from './buckets.ts'
+import { selfSignedCertificate } from '../../test/helpers/servers/selfSignedCertificate.ts'
+import { call } from '../../test/helpers/vault/remote/call.ts'
+import {
+  offerFor,
+  proxyFor,
+  proxyOptions,
+  relayFor,
+  vaultFor,
+} from '../../test/helpers/vault/remote/world.ts'
+import { createKeyPair, type KeyPair, privateKeyObject } from '../channel/suite.ts'
 import {
   frame,
   frameTypes,
@@ -19,17 +24,17 @@ import {
   routeOf,
   uint32,
 } from './frames.ts'
-import type { RelayLimits } from './limits.ts'
+import { addressKey, Buckets, type RelayLimits } from './limits.ts'
 import { startRelay } from './startRelay.ts'
 
-/** A connection that speaks the relay's frames by hand. */
+/** A connection that uses the relay's frames directly. */
 interface Wire {
   readonly socket: WebSocket
   readonly challenge: Buffer
-  /** What came, after the challenge. */
+  /** The received frames, after the challenge. */
   readonly frames: Buffer[]
   send(type: number, ...fields: Uint8Array[]): void
-  /** Until a frame of this type has come; returns it without its type. */
+  /** Waits for a frame of this type; returns it without its type. */
   next(type: number): Promise<Buffer>
   readonly closed: Promise<number>
 }
@@ -80,13 +85,13 @@ t.test('frames go between an agent and the vault that proved the routing id, and
   const [vault, other] = [await vaultAt(t, url, keys), await vaultAt(t, url, otherKeys)]
   await agent.next(frameTypes.present)
   agent.send(frameTypes.payload, Buffer.from('question'))
-  const asked = await vault.next(frameTypes.fromAgent)
-  t.equal(asked.subarray(20).toString(), 'question')
-  t.same(asked.subarray(4, 20), routeOf(keys.publicKey))
+  const pendingApproval = await vault.next(frameTypes.fromAgent)
+  t.equal(pendingApproval.subarray(20).toString(), 'question')
+  t.same(pendingApproval.subarray(4, 20), routeOf(keys.publicKey))
 
-  other!.send(frameTypes.toAgent, asked.subarray(0, 4), Buffer.from('forged'))
+  other!.send(frameTypes.toAgent, pendingApproval.subarray(0, 4), Buffer.from('forged'))
   await other!.next(frameTypes.gone)
-  vault.send(frameTypes.toAgent, asked.subarray(0, 4), Buffer.from('answer'))
+  vault.send(frameTypes.toAgent, pendingApproval.subarray(0, 4), Buffer.from('answer'))
   t.equal(
     (await agent.next(frameTypes.payload)).toString(),
     'answer',
@@ -320,10 +325,11 @@ t.test(
     await until(() => stats().backlogBytes > 0)
     t.ok(stats().backlogBytes <= maxBufferedBytes * 2, `${stats().backlogBytes} bytes wait at the relay`)
     vault.socket.resume()
-    const heard = () => vault.frames.filter((one) => one.subarray(21).toString('latin1').startsWith('quiet'))
-    await until(() => heard().length === 3, 'the quiet one')
+    const received = () =>
+      vault.frames.filter((one) => one.subarray(21).toString('latin1').startsWith('quiet'))
+    await until(() => received().length === 3, 'the quiet one')
     t.strictSame(
-      heard().map((one) => one.subarray(21).toString()),
+      received().map((one) => one.subarray(21).toString()),
       ['quiet 0', 'quiet 1', 'quiet 2'],
     )
     t.equal(other.socket.readyState, WebSocket.OPEN)
@@ -336,7 +342,7 @@ t.test('what one address leaves lying costs nobody else a connection', async (t)
   const limits = { maxTotalBufferedBytes, maxBufferedBytes: 1024 * 1024, framesPerSecondPerIp: 100_000 }
   const { url, stats } = await relayFor(t, { limits, trustProxy: true })
   const [hoard, keys] = [createKeyPair('Ed25519'), createKeyPair('Ed25519')]
-  // A vault and agents of one owner, who reads nothing of what it sends itself.
+  // A vault and agents of one owner, who reads nothing of what they send.
   const hoarder = await vaultAt(t, url, hoard, '10.0.0.1')
   const slow: Wire[] = []
   for (let i = 0; i < 6; i++) {
@@ -348,17 +354,17 @@ t.test('what one address leaves lying costs nobody else a connection', async (t)
   await until(() => hoarder.frames.length >= 6)
   for (const one of slow) one.socket.pause()
   const chunk = randomBytes(250 * 1024)
-  let answers = 0
+  let responses = 0
   for (let round = 0; round < 30; round++) {
     for (const hello of hoarder.frames.slice(0, 6))
       hoarder.send(frameTypes.toAgent, hello.subarray(1, 5), chunk)
     agent.send(frameTypes.payload, uint32(round))
-    const asked = await vault.next(frameTypes.fromAgent)
-    vault.send(frameTypes.toAgent, asked.subarray(0, 4), uint32(round))
-    if ((await agent.next(frameTypes.payload)).readUInt32BE() === round) answers++
+    const pendingApproval = await vault.next(frameTypes.fromAgent)
+    vault.send(frameTypes.toAgent, pendingApproval.subarray(0, 4), uint32(round))
+    if ((await agent.next(frameTypes.payload)).readUInt32BE() === round) responses++
     t.ok(stats().backlogBytes <= maxTotalBufferedBytes)
   }
-  t.equal(answers, 30)
+  t.equal(responses, 30)
   await until(() => stats().agents < 7, 'the slow ones being let go')
   t.equal(agent.socket.readyState, WebSocket.OPEN)
 })
@@ -378,7 +384,7 @@ t.test('an address that holds many places makes room for one that holds none', a
   full.send(frameTypes.attach, routeOf(keys.publicKey))
   t.equal(await full.closed, 4002, 'places that are held evenly stay with whoever has them')
 
-  // The same for connections that are attached to nothing, whatever last bits their address has.
+  // The same for connections that are attached to nothing, regardless of the last bits of their address.
   await until(() => stats().connections === 4)
   const idle = [await wire(t, url, '2001:db8::2'), await wire(t, url, '2001:db8::3')]
   const late = await wire(t, url, '10.0.0.5')

@@ -5,30 +5,28 @@ import { createServer as createTlsServer } from 'node:https'
 import { type AddressInfo, isIPv6, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { type WebSocket, WebSocketServer } from 'ws'
-import { forwardedAddress } from '../../core/http/callerAddress.ts'
-import { isLoopback } from '../../core/http/isLoopback.ts'
+import { forwardedAddress, isLoopback } from '../../core/http/caller.ts'
 import { type Clock, systemClock } from '../../core/ports/clock.ts'
 import { type Log, silentLog } from '../../core/ports/log.ts'
-import { Backlog } from './backlog.ts'
-import { addressKey, Buckets } from './buckets.ts'
-import { createForwarder, tellOfLoss } from './forward.ts'
+import { createForwarder, Routes, reportLoss } from './forward.ts'
 import { challengeBytes, frame, frameTypes, MAX_FRAME_BYTES, relayPath } from './frames.ts'
-import { HalfOpen } from './halfOpen.ts'
-import { defaultRelayLimits, type RelayLimits } from './limits.ts'
-import { closeCodes, makeRoomFor, Peer } from './peer.ts'
-import { Routes } from './routes.ts'
+import { addressKey, Buckets, defaultRelayLimits, HalfOpen, type RelayLimits } from './limits.ts'
+import { Backlog, closeCodes, makeRoomFor, Peer } from './peer.ts'
 
-/** Sockets of one address beyond its connections: those that are being opened, refused or asked for their health. */
+/** Maximum sockets per address in addition to its connections. They are being opened, refused or used for health checks. */
 const SPARE_SOCKETS = 32
 
 export interface RelayOptions {
   readonly host: string
-  /** 0 for any free one. */
+  /** 0 for any free port. */
   readonly port: number
-  /** PEM texts. Without them the relay speaks plain `ws:` and belongs behind a proxy that ends TLS. */
+  /** Certificate and key as PEM texts. Without them, the relay serves plain `ws:` and needs a proxy that terminates TLS. */
   readonly tls?: { readonly cert: string; readonly key: string }
   readonly limits?: Partial<RelayLimits>
-  /** Take the caller's address from the last entry of `X-Forwarded-For`: behind a proxy that sets it, and only there. */
+  /**
+   * True to take the caller's address from the last entry of `X-Forwarded-For`. Use it only behind a proxy that sets this
+   * header.
+   */
   readonly trustProxy?: boolean
   readonly clock?: Clock
   readonly log?: Log
@@ -42,7 +40,7 @@ export interface RelayStats {
   readonly agents: number
   /** Bytes that wait for receivers. */
   readonly backlogBytes: number
-  /** How often a sender was made to wait because its address sent too fast. */
+  /** How often a sender was paused because its address sent too fast. */
   readonly slowed: number
 }
 
@@ -55,11 +53,10 @@ export interface Relay {
 }
 
 /**
- * Starts a relay: it joins agents to vaults that both come to it from behind a NAT. It forwards ciphertext by routing id,
- * keeps nothing on disk, and neither reads nor logs what it forwards; whom it can't reach, it says.
+ * Starts a relay, which connects agents and vaults that are both behind a NAT. It forwards ciphertext by routing id,
+ * stores nothing on disk, and neither reads nor logs what it forwards. It reports unreachable peers to the sender.
  *
- * @example
- * const relay = await startRelay({ host: '0.0.0.0', port: 8430, tls: { cert, key } })
+ * @example const relay = await startRelay({ host: '0.0.0.0', port: 8430, tls: { cert, key } })
  */
 export async function startRelay(options: RelayOptions): Promise<Relay> {
   const { host, port, tls, trustProxy = false, clock = systemClock, log = silentLog } = options
@@ -71,7 +68,8 @@ export async function startRelay(options: RelayOptions): Promise<Relay> {
         health,
       )
     : createServer(checks, health)
-  // Whoever connects and says nothing, or speaks half of a request, is let go like one who does not say what it is.
+  // A client that sends nothing, or an incomplete request, is disconnected after the same time as one that does not identify
+  // itself.
   server.headersTimeout = limits.identifyMs
   server.requestTimeout = limits.identifyMs
   server.maxConnections = limits.maxConnections * 2 + SPARE_SOCKETS
@@ -79,7 +77,7 @@ export async function startRelay(options: RelayOptions): Promise<Relay> {
   const sockets = new WebSocketServer({
     noServer: true,
     maxPayload: MAX_FRAME_BYTES,
-    perMessageDeflate: false, // sizes after compression would tell of the content
+    perMessageDeflate: false, // the sizes of compressed messages would reveal something about their content
     clientTracking: false,
   })
   const peers = new Map<number, Peer>()
@@ -106,7 +104,7 @@ export async function startRelay(options: RelayOptions): Promise<Relay> {
 
   function refusalOf(request: IncomingMessage, ip: string): string | undefined {
     if (request.url !== relayPath) return '404 Not Found'
-    // Programs send no Origin; a page in a browser has nothing to do here.
+    // A request with an Origin comes from a web page, which has no access. Programs send no Origin.
     if (request.headers.origin !== undefined) return '403 Forbidden'
     if ((perIp.get(ip) ?? 0) >= limits.maxConnectionsPerIp) return '429 Too Many Requests'
     if (connects.take(ip, clock.now()) > 0) return '429 Too Many Requests'
@@ -118,7 +116,7 @@ export async function startRelay(options: RelayOptions): Promise<Relay> {
     return undefined
   }
 
-  /** Bounds what never becomes a WebSocket, before a byte of it is read. */
+  /** Limits connections that never become a WebSocket, before it reads from them. */
   function countConnection(socket: Socket): void {
     const ip = addressKey(socket.remoteAddress ?? 'unknown')
     const open = (socketsPerIp.get(ip) ?? 0) + 1
@@ -143,9 +141,9 @@ export async function startRelay(options: RelayOptions): Promise<Relay> {
     const challenge = randomBytes(challengeBytes)
     challenges.set(peer, challenge)
     const identify = setTimeout(() => {
-      if (!peer.isIdentified) peer.end(closeCodes.unidentified, 'said nothing')
+      if (!peer.isIdentified) peer.end(closeCodes.unidentified, 'did not identify itself')
     }, limits.identifyMs).unref()
-    socket.on('error', () => {}) // a bad frame or a lost connection: `close` follows
+    socket.on('error', () => {}) // after a bad frame or a lost connection, `close` follows
     socket.on('pong', () => (peer.isAlive = true))
     socket.on('message', (data, isBinary) => {
       if (!isBinary) return peer.end(closeCodes.badFrame, 'text')
@@ -159,7 +157,7 @@ export async function startRelay(options: RelayOptions): Promise<Relay> {
     peer.send(frame(frameTypes.challenge, challenge))
   }
 
-  /** Reads on only when the address has frames left. This one is forwarded: it is here already. */
+  /** Stops reading until the address has frames left. This frame is still forwarded, because it has already arrived. */
   function slowDown(peer: Peer): void {
     const waitMs = frames.take(peer.ip, clock.now())
     if (waitMs === 0) return
@@ -169,7 +167,7 @@ export async function startRelay(options: RelayOptions): Promise<Relay> {
   }
 
   function leave(peer: Peer): void {
-    // One that had to make room left before its socket closed.
+    // A connection that had to make room was removed before its socket closed.
     if (!peers.delete(peer.id)) return
     const left = perIp.get(peer.ip)! - 1
     if (left === 0) perIp.delete(peer.ip)
@@ -180,7 +178,7 @@ export async function startRelay(options: RelayOptions): Promise<Relay> {
       id.writeUInt32BE(peer.id)
       routes.vaultOf(route)?.send(frame(frameTypes.gone, id), route, peer)
     }
-    for (const lost of routes.remove(peer)) tellOfLoss(routes, lost)
+    for (const lost of routes.remove(peer)) reportLoss(routes, lost)
     peer.release()
   }
 
@@ -200,7 +198,7 @@ export async function startRelay(options: RelayOptions): Promise<Relay> {
   if (!tls && !isLoopback(host))
     log.warn(
       { url },
-      'the relay speaks plain ws: put it behind a proxy that ends TLS, or give it a certificate',
+      'the relay serves plain ws. Put the relay behind a proxy that terminates TLS, or give the relay a certificate',
     )
 
   return {

@@ -2,15 +2,13 @@ import { sign } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import { type Clock, systemClock } from '../../core/ports/clock.ts'
 import { type Log, silentLog } from '../../core/ports/log.ts'
+import { fromStored, privateKeyObject } from '../channel/suite.ts'
 import { frame, frameTypes, registrationBytes, routeBytes } from '../relay/frames.ts'
-import { fromStored, privateKeyObject } from './channel/keyPair.ts'
 import { hpkeKeyOf, type VaultIdentity } from './identity.ts'
-import type { LivePairing } from './livePairing.ts'
-import { type NewPairing, PairingDesk, type PairingQuestion } from './pairingDesk.ts'
-import type { PairingStore, PairingView } from './pairingRecord.ts'
-import { type Backoff, type LinkConnection, type RelayLink, startRelayLink } from './relayLink.ts'
-import { relayUrl } from './relayUrl.ts'
-import type { RemoteAnswer, RemoteRequest } from './remoteRequest.ts'
+import { type NewPairing, PairingQueue, type PairingRequest } from './pairingQueue.ts'
+import type { LivePairing, PairingStore, PairingView } from './pairingRecord.ts'
+import { type Backoff, type LinkConnection, type RelayLink, relayUrl, startRelayLink } from './relayLink.ts'
+import type { RemoteRequest, RemoteResponse, RemoteRoute } from './remoteRequest.ts'
 import { createVaultEnd } from './vaultEnd.ts'
 
 export interface ConnectorOptions {
@@ -18,28 +16,30 @@ export interface ConnectorOptions {
   /** `wss://host[:port]`; `ws://` for a relay on this machine. */
   readonly relay: string
   readonly store: PairingStore
+  /** The routes that remote agents may call. */
+  readonly routes: readonly RemoteRoute[]
   /**
-   * Performs one call of a paired agent. May take long: the proxy waits for three minutes. What it throws becomes the
-   * error answer. Called once for each call, however often its message arrives.
+   * Performs one call of a paired agent, once, however often the call's message arrives. The proxy waits for three minutes. A
+   * thrown error becomes the error response.
    */
-  readonly handle: (request: RemoteRequest) => Promise<RemoteAnswer>
+  readonly handle: (request: RemoteRequest) => Promise<RemoteResponse>
   /** Asks the owner whether the proxy shows the same four words. */
-  readonly confirm: (question: PairingQuestion) => Promise<boolean>
+  readonly confirm: (approval: PairingRequest) => Promise<boolean>
   /**
-   * After every change of a pairing's state, once it is stored; here the host writes its log, and makes or ends the agent.
-   * A crash may come between the two, so the host compares {@link Connector.pairings} with its agents at the start.
+   * Called after every change of a pairing's state, once it is stored. The host then writes its log, and creates or ends the
+   * agent. A crash may come between the two, so at its start the host compares {@link Connector.pairings} with its agents.
    */
   readonly onChange?: (pairing: PairingView) => void | Promise<void>
-  /** PEM of the relay's certificate authority, where it has one of its own. */
+  /** PEM of the relay's certificate authority, if it is a private one. */
   readonly ca?: string
   readonly backoff?: Backoff
-  /** How long one message of a pairing proxy waits for the owner before it is told to ask again; 20 000 ms. */
+  /** How long one message of a pairing proxy waits for the owner before the proxy has to poll again, in ms. Default 20,000. */
   readonly confirmWaitMs?: number
   readonly clock?: Clock
   readonly log?: Log
 }
 
-/** What the owner hands to the remote machine. The token is told once and not kept. */
+/** What the owner passes to the remote machine. The token is returned once and not stored. */
 export interface PairingOffer {
   readonly pairing: PairingView
   readonly token: string
@@ -52,29 +52,35 @@ export interface Connector {
   readonly state: { readonly isConnected: boolean; readonly routes: number }
   createPairing(input: NewPairing): Promise<PairingOffer>
   pairings(): readonly PairingView[]
-  /** Lets one go on that a restore suspended. @throws VaultError `NOT_FOUND`. */
+  /** Resumes a pairing that a restore suspended. @throws VaultError `NOT_FOUND` */
   resume(pairingId: string): Promise<PairingView>
-  /** The agent can do nothing from now on; a call under way ends without an answer. @throws `NOT_FOUND`. */
+  /**
+   * Revokes a pairing. From now on its agent can do nothing, and a running call ends without a response. @throws `NOT_FOUND`
+   */
   revoke(pairingId: string): Promise<PairingView>
-  /** Takes a rotated identity into use, which the host has stored before. Old keys go on working. */
+  /** Uses a rotated identity, which the host has already stored. Older keys still work. */
   useIdentity(identity: VaultIdentity): void
-  /** Disconnects, once what is under way was answered. Agents hear that the vault is away; every session key is zeroed. */
+  /**
+   * Disconnects after running calls have their responses. Agents are notified that the vault is down, and session keys are
+   * zeroed.
+   */
   close(): Promise<void>
 }
 
-/** How long calls that are under way may hold up {@link Connector.close}, in milliseconds. */
+/** How long running calls may delay {@link Connector.close}, in ms. */
 const FAREWELL_MS = 1_000
 
 /**
- * Connects a vault to its relay, as soon as there is a pairing, and serves the agents that are paired with it. Fulfilled when
- * the pairings are read, whether or not the relay can be reached yet.
+ * Connects a vault to its relay as soon as there is a pairing, and serves the paired agents. Fulfilled when the pairings are
+ * loaded, whether or not the relay can be reached yet.
  *
- * @throws Error for a relay address that can not be used, or what the store throws.
+ * @throws Error for an invalid relay address, or the error of the store
  */
 export async function startConnector(options: ConnectorOptions): Promise<Connector> {
   const {
     relay,
     store,
+    routes,
     handle,
     confirm,
     onChange,
@@ -87,9 +93,17 @@ export async function startConnector(options: ConnectorOptions): Promise<Connect
   const url = relayUrl(relay)
   let identity = options.identity
   const current = () => identity
-  const desk = new PairingDesk({ identity: current, store, confirm, onChange, confirmWaitMs, clock, log })
-  await desk.open()
-  const receive = createVaultEnd({ identity: current, desk, handle, clock, log })
+  const pairings = new PairingQueue({
+    identity: current,
+    store,
+    confirm,
+    onChange,
+    confirmWaitMs,
+    clock,
+    log,
+  })
+  await pairings.open()
+  const receive = createVaultEnd({ identity: current, pairings, routes, handle, clock, log })
   const registered = new Set<string>()
   const underWay = new Set<Promise<void>>()
   let connections = 0
@@ -97,7 +111,7 @@ export async function startConnector(options: ConnectorOptions): Promise<Connect
 
   let link: RelayLink | undefined
   let isClosed = false
-  /** Not before there is a pairing: a relay lets go who has no routing id to register. */
+  /** Connects after there is a pairing, because a relay disconnects a client that registers no routing id. */
   function connect(): void {
     if (isClosed) return
     link ??= startRelayLink(
@@ -106,7 +120,7 @@ export async function startConnector(options: ConnectorOptions): Promise<Connect
         onUp(connection, challenge) {
           connections++
           up = { connection, challenge }
-          for (const live of desk.all()) register(live)
+          for (const live of pairings.all()) register(live)
         },
         onFrame(connection, type, rest) {
           const route = rest.subarray(0, routeBytes).toString('hex')
@@ -117,14 +131,14 @@ export async function startConnector(options: ConnectorOptions): Promise<Connect
           if (warning !== undefined) log.warn({ relay: url.host }, warning)
         },
         onDown(reason) {
-          if (up !== undefined) log.warn({ relay: url.host, reason }, 'the relay is gone; connecting again')
+          if (up !== undefined) log.warn({ relay: url.host, reason }, 'lost the relay and reconnects')
           up = undefined
           registered.clear()
         },
       },
     )
   }
-  if (desk.all().length > 0) connect()
+  if (pairings.all().length > 0) connect()
 
   function register({ record }: LivePairing): void {
     if (up === undefined) return
@@ -152,23 +166,23 @@ export async function startConnector(options: ConnectorOptions): Promise<Connect
       return { isConnected: link?.isUp ?? false, routes: registered.size }
     },
     async createPairing(input) {
-      const { live, token } = await desk.create(input)
+      const { live, token } = await pairings.create(input)
       connect()
       register(live)
       const { vaultId } = identity
       const values = { token, serviceId: input.serviceId, vaultId, hpkeKey: hpkeKeyOf(identity), relay }
-      return { pairing: desk.view(live), token, command: pairCommand(values) }
+      return { pairing: pairings.view(live), token, command: pairCommand(values) }
     },
-    pairings: () => desk.all().map(desk.view),
-    resume: (pairingId) => desk.resume(pairingId),
-    revoke: (pairingId) => desk.revoke(pairingId),
+    pairings: () => pairings.all().map(pairings.view),
+    resume: (pairingId) => pairings.resume(pairingId),
+    revoke: (pairingId) => pairings.revoke(pairingId),
     useIdentity(next) {
       identity = next
     },
     async close() {
       isClosed = true
-      desk.close()
-      // Nobody waits any more, so what is under way is answered before the way is closed: no agent is left waiting.
+      pairings.close()
+      // Nothing waits for the owner any longer, so calls in flight get their responses before the connection closes.
       await Promise.race([Promise.all(underWay), wait(FAREWELL_MS, undefined, { ref: false })])
       await link?.close()
     },
@@ -176,8 +190,9 @@ export async function startConnector(options: ConnectorOptions): Promise<Connect
 }
 
 const warnings: Readonly<Record<number, string>> = {
-  [frameTypes.refused]: 'the relay refused a pairing; it may hold too many',
-  [frameTypes.replaced]: 'another connection of this vault took a pairing over; is the vault running twice?',
+  [frameTypes.refused]: 'the relay refused a pairing, because this vault may have too many',
+  [frameTypes.replaced]:
+    'another connection of this vault took over a pairing. The vault may be running twice',
 }
 
 /** The values of the command that starts a proxy. */
@@ -192,10 +207,9 @@ interface PairCommand {
   readonly port?: number
 }
 
-/** Port of the proxy where nobody says otherwise. */
 const DEFAULT_PROXY_PORT = 8421
 
-/** The command to be run where the agent is; safe to paste into a shell. */
+/** The command to run on the agent's machine, which is safe to paste into a shell. */
 function pairCommand({ token, serviceId, vaultId, hpkeKey, relay, port }: PairCommand): string {
   const options = {
     pair: token,

@@ -1,25 +1,25 @@
-import { createKeyPair, fromStored, type KeyPair, type StoredKeyPair, toStored } from './channel/keyPair.ts'
+import { createKeyPair, fromStored, type KeyPair, type StoredKeyPair, toStored } from '../channel/suite.ts'
 
 /** One static HPKE key of a vault. */
 export interface IdentityKey extends StoredKeyPair {
-  /** 1 for the first; grows with every rotation. */
+  /** 1 for the first key, increased with every rotation. */
   readonly generation: number
   /** Milliseconds since 1970. */
   readonly createdAtMs: number
 }
 
 /**
- * What a vault is recognised by. Private: the host keeps it encrypted. The Ed25519 key never changes and is pinned by
- * every proxy when it pairs; the X25519 key can be rotated, because the Ed25519 key signs the next one.
+ * The keys that identify a vault. They are private, and the host stores them encrypted. The Ed25519 key never changes, and
+ * every proxy pins it when it pairs. The X25519 key can be rotated, because the Ed25519 key signs the next one.
  */
 export interface VaultIdentity {
   readonly vaultId: string
   readonly signing: StoredKeyPair
-  /** Newest first; the last ones before it still work, for proxies that have not heard of it. */
+  /** The keys, newest first. Older keys still work, for proxies that do not have the newest key yet. */
   readonly keys: readonly IdentityKey[]
 }
 
-/** How many old keys are kept: a proxy that was off during that many changes still finds its vault. */
+/** Maximum number of old keys. A proxy that was off during this many rotations can still reach its vault. */
 const OLD_KEYS = 4
 
 export function createVaultIdentity(vaultId: string, nowMs: number): VaultIdentity {
@@ -31,8 +31,8 @@ export function createVaultIdentity(vaultId: string, nowMs: number): VaultIdenti
 }
 
 /**
- * The same identity with a new static key. Proxies learn of it the next time they say hello and switch by themselves;
- * tokens that were made before still work.
+ * The same identity with a new static key. Proxies receive the key with their next greeting and switch to it automatically.
+ * Older tokens still work.
  */
 export function rotateVaultIdentity(identity: VaultIdentity, nowMs: number): VaultIdentity {
   const generation = identity.keys[0]!.generation + 1
@@ -40,7 +40,7 @@ export function rotateVaultIdentity(identity: VaultIdentity, nowMs: number): Vau
   return { ...identity, keys: [next, ...identity.keys.slice(0, OLD_KEYS)] }
 }
 
-/** What the command line calls `--hpke-key`: the newest static public key, base64. */
+/** The value of `--hpke-key`: the newest static public key, base64. */
 export const hpkeKeyOf = (identity: VaultIdentity): string => identity.keys[0]!.publicKey
 
 export const signingPairOf = (identity: VaultIdentity): KeyPair => fromStored(identity.signing)

@@ -1,18 +1,17 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
+import { derive, lengthPrefixed, type PreShared, protocol } from '../channel/suite.ts'
 import { routeBytes } from '../relay/frames.ts'
-import { lengthPrefixed } from './channel/lengthPrefixed.ts'
-import { derive, type PreShared, protocol } from './channel/suite.ts'
 
 const prefix = 'vpt_'
 const secretBytes = 32
 
-/** What a pair token holds: where to find the vault, and the one-time secret. */
+/** The content of a pair token: the route to the vault, and the one-time secret. */
 export interface PairToken {
   readonly route: Buffer
   readonly secret: Buffer
 }
 
-/** What the vault keeps of a token, base64. The token can not be made from it, and without the token nothing pairs. */
+/** What the vault stores of a token, in base64. It does not reveal the token, and pairing requires the token. */
 export interface TokenRecord {
   readonly hash: string
   readonly psk: string
@@ -20,11 +19,11 @@ export interface TokenRecord {
 
 export const createPairToken = (route: Buffer): PairToken => ({ route, secret: randomBytes(secretBytes) })
 
-/** `vpt_` and 64 letters. */
+/** The text of a token, which is `vpt_` and 64 letters. */
 export const formatPairToken = ({ route, secret }: PairToken): string =>
   prefix + Buffer.concat([route, secret]).toString('base64url')
 
-/** Undefined for what is no token; the reason is never part of a message, for it would quote the secret. */
+/** Parses a pair token. Undefined for an invalid token, without a reason, because a message would quote the secret. */
 export function parsePairToken(text: string): PairToken | undefined {
   if (!/^vpt_[A-Za-z0-9_-]{64}$/.test(text)) return undefined
   const bytes = Buffer.from(text.slice(prefix.length), 'base64url')
@@ -36,13 +35,13 @@ export const tokenRecordOf = (token: PairToken): TokenRecord => ({
   psk: derive(token.secret, token.route, `${protocol} psk`).toString('base64'),
 })
 
-/** The pre-shared key of RFC 9180, section 5.1.4; its id is the routing id, which is no secret. */
+/** The pre-shared key of RFC 9180, section 5.1.4. Its id is the routing id, which is not secret. */
 export const preSharedOf = ({ psk }: TokenRecord, route: Buffer): PreShared => ({
   id: route,
   key: Buffer.from(psk, 'base64'),
 })
 
-/** Hides the headers of the first message, before there is a key of the pairing's own. */
+/** The key for the header of the first message, before the pairing has a header key of its own. */
 export const tokenHeaderKey = ({ psk }: TokenRecord, route: Buffer): Buffer =>
   derive(Buffer.from(psk, 'base64'), route, `${protocol} pairing header`)
 

@@ -1,12 +1,20 @@
 import { cp } from 'node:fs/promises'
 import t from 'tap'
 import { until } from '../../test/helpers/rawHttp.ts'
+import { call } from '../../test/helpers/vault/remote/call.ts'
+import {
+  gate,
+  offerFor,
+  pairedWorld,
+  proxyFor,
+  proxyOptions,
+  relayFor,
+  vaultFor,
+} from '../../test/helpers/vault/remote/world.ts'
+import { createKeyPair } from '../channel/suite.ts'
 import { VaultError } from '../errors/error.ts'
 import { startProxy } from '../proxy/startProxy.ts'
-import { createKeyPair } from './channel/keyPair.ts'
 import { createVaultIdentity, hpkeKeyOf, rotateVaultIdentity } from './identity.ts'
-import { call } from './testing/call.ts'
-import { gate, offerFor, pairedWorld, proxyFor, proxyOptions, relayFor, vaultFor } from './testing/world.ts'
 
 t.test('a token pairs one proxy; the second hears that it was used', async (t) => {
   const { relay, vault, proxy, offer } = await pairedWorld(t)
@@ -48,7 +56,7 @@ t.test('many offers that nobody used are in nobody’s way', async (t) => {
     clock.now = () => n
     await offerFor(vault, `bot-${n}`)
   }
-  await t.rejects(offerFor(vault), { code: 'VALIDATION_ERROR', message: /revoke some/ })
+  await t.rejects(offerFor(vault), { code: 'VALIDATION_ERROR', message: /Revoke some/ })
   await vault.connector.revoke(vault.connector.pairings()[7]!.id)
   await offerFor(vault, 'after-revoke')
   clock.now = () => 700_000
@@ -135,20 +143,20 @@ t.test('an owner who never answers has answered no after 15 minutes', async (t) 
 
 t.test('a host that fails to take note of a change, or to ask, does not lose the pairing', async (t) => {
   const relay = await relayFor(t)
-  let asked = 0
+  let requestCount = 0
   const vault = await vaultFor(t, relay, {
     onChange() {
       throw new Error('the log is full')
     },
     async confirm() {
-      if (asked++ === 0) throw new Error('no window to ask in')
+      if (requestCount++ === 0) throw new Error('no window to ask in')
       return true
     },
   })
   const offer = await offerFor(vault)
   const proxy = await proxyFor(t, proxyOptions(t, vault, relay, offer))
   t.equal((await call(proxy.url, '/v1/vault/scopes')).status, 200)
-  t.equal(asked, 2)
+  t.equal(requestCount, 2)
 })
 
 t.test('a vault that is locked while a token is used keeps the token good', async (t) => {
@@ -192,7 +200,7 @@ t.test('a pairing goes on where either side was stopped, with the same words', a
   const onPhrase = (phrase: string) => void phrases.push(phrase)
   const starting = startProxy({ ...options, onPhrase })
   await until(() => vault.questions.length === 1)
-  // The machine of the proxy is copied at this moment: what a killed proxy leaves behind.
+  // The proxy's machine is copied at this moment: what a killed proxy leaves behind.
   const home = `${options.home}-killed`
   await cp(options.home, home, { recursive: true })
   await vault.restart({ confirm: async () => true })
@@ -213,12 +221,14 @@ t.test(
     const home = `${options.home}-copy`
     await cp(options.home, home, { recursive: true })
     const copy = await proxyFor(t, { ...options, home, pair: undefined })
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       Array.from({ length: 20 }, (_, i) =>
         call((i % 2 ? proxy : copy).url, '/v1/vault/sign', { body: { i } }),
       ),
     )
-    t.ok(answers.every(({ status }, i) => status === 200 && answers[i]!.json.body === JSON.stringify({ i })))
+    t.ok(
+      responses.every(({ status }, i) => status === 200 && responses[i]!.json.body === JSON.stringify({ i })),
+    )
     t.equal(vault.requests.length, 20)
   },
 )
@@ -290,8 +300,8 @@ t.test('a vault that has the static key but not the signing key is not believed'
   const { vault, proxy } = await pairedWorld(t)
   const { signing } = createVaultIdentity('x', 1)
   await vault.restart({ identity: { ...vault.identity, signing } })
-  const answer = await call(proxy.url, '/v1/vault/scopes')
-  t.strictSame([answer.status, answer.json.error.code], [503, 'VAULT_UNREACHABLE'])
+  const response = await call(proxy.url, '/v1/vault/scopes')
+  t.strictSame([response.status, response.json.error.code], [503, 'VAULT_UNREACHABLE'])
   t.equal(vault.requests.length, 0)
 })
 

@@ -1,24 +1,46 @@
 import { WebSocket } from 'ws'
+import { isLoopback } from '../../core/http/caller.ts'
 import { type Log, silentLog } from '../../core/ports/log.ts'
-import { challengeBytes, frameTypes, MAX_FRAME_BYTES } from '../relay/frames.ts'
+import { challengeBytes, frameTypes, MAX_FRAME_BYTES, relayPath } from '../relay/frames.ts'
 
-/** One connection to the relay. Answers belong to the connection their question came on. */
+/**
+ * The URL for a relay's base address. It must be `wss:`, except on this machine. The content is encrypted end to end, but the
+ * network in between must not learn which agent and vault communicate, and when.
+ *
+ * @throws Error that states what was expected
+ * @example relayUrl('wss://relay.example').href // wss://relay.example/v1/relay
+ */
+export function relayUrl(text: string): URL {
+  const url = URL.canParse(text) ? new URL(text) : undefined
+  if (url === undefined || (url.protocol !== 'wss:' && url.protocol !== 'ws:'))
+    throw new Error('expected the address of the relay as wss://host or wss://host:port')
+  if (url.protocol === 'ws:' && !isLoopback(url.hostname))
+    throw new Error(
+      `expected wss:// for the relay ${url.host}, because plain ws:// is only for relays on this machine`,
+    )
+  if (url.username || url.password || url.search || url.hash)
+    throw new Error('expected the address of the relay without user, query and fragment')
+  url.pathname = url.pathname.replace(/\/$/, '') + relayPath
+  return url
+}
+
+/** One connection to the relay. A response belongs to the connection of its request. */
 export interface LinkConnection {
-  /** Does nothing once the connection is down. */
+  /** Sends a frame. Does nothing if the connection is down. */
   send(frame: Buffer): void
 }
 
-/** What happens on a link; all are called in order, never after `close`. */
+/** The events of a link. They are called in order, and never after `close`. */
 export interface LinkEvents {
-  /** Connected; the relay has sent its challenge. */
+  /** The link is connected, and the relay has sent its challenge. */
   onUp(connection: LinkConnection, challenge: Buffer): void
   onFrame(connection: LinkConnection, type: number, rest: Buffer): void
-  /** The connection is gone, or the attempt failed; another follows. */
+  /** The connection closed, or the attempt failed. Another attempt follows. */
   onDown(reason: string): void
 }
 
 export interface Backoff {
-  /** The first wait in milliseconds; each next one is twice as long. */
+  /** The first wait, in ms. Each further wait is twice as long. */
   readonly minMs: number
   readonly maxMs: number
 }
@@ -26,7 +48,7 @@ export interface Backoff {
 export interface LinkOptions {
   readonly url: URL
   readonly backoff?: Backoff
-  /** PEM of a certificate authority for a relay with a certificate of its own, beside those that Node knows. */
+  /** PEM of a private certificate authority, in addition to those that Node trusts. */
   readonly ca?: string
   readonly log?: Log
 }
@@ -37,11 +59,11 @@ export interface RelayLink {
 }
 
 const defaultBackoff: Backoff = { minMs: 250, maxMs: 30_000 }
-/** The relay pings every 30 s. This long without, and the connection is dead though nobody said so. */
+/** The relay pings every 30 s. After this long without a ping, in ms, the connection counts as dead. */
 const QUIET_MS = 75_000
 const HANDSHAKE_MS = 10_000
 
-/** Keeps one connection to a relay, and connects again whenever it is lost, more slowly each time it fails. */
+/** Keeps one connection to a relay. It reconnects whenever the connection is lost, more slowly after each failure. */
 export function startRelayLink(options: LinkOptions, events: LinkEvents): RelayLink {
   const { url, backoff = defaultBackoff, ca, log = silentLog } = options
   let socket: WebSocket | undefined
@@ -79,7 +101,7 @@ export function startRelayLink(options: LinkOptions, events: LinkEvents): RelayL
         isUp = true
         return events.onUp(connection, rest)
       }
-      failures = 0 // the relay took us
+      failures = 0 // the relay has accepted the connection
       events.onFrame(connection, bytes[0]!, rest)
     })
     own.on('close', (code, text) => {
@@ -116,7 +138,7 @@ export function startRelayLink(options: LinkOptions, events: LinkEvents): RelayL
   }
 }
 
-/** Between half and all of the doubled wait, so that many who lost the same relay do not come back at once. */
+/** A random wait between half and all of the doubled time, so that clients of a relay do not all reconnect at once. */
 function waitFor(failures: number, { minMs, maxMs }: Backoff): number {
   const full = Math.min(maxMs, minMs * 2 ** Math.min(failures, 20))
   return Math.round(full * (0.5 + Math.random() / 2))

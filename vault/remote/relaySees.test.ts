@@ -2,12 +2,8 @@ import { randomBytes } from 'node:crypto'
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
 import { until } from '../../test/helpers/rawHttp.ts'
-import type { RunningProxy } from '../proxy/startProxy.ts'
-import { answerBoxBytes, requestBoxBytes } from './channel/header.ts'
-import { bucketBytes } from './channel/message.ts'
-import type { ConnectorOptions } from './connector.ts'
-import { call } from './testing/call.ts'
-import { type TappedRelay, tapRelay } from './testing/tap.ts'
+import { call } from '../../test/helpers/vault/remote/call.ts'
+import { type TappedRelay, tapRelay } from '../../test/helpers/vault/remote/tap.ts'
 import {
   eager,
   gate,
@@ -17,7 +13,11 @@ import {
   relayFor,
   type TestVault,
   vaultFor,
-} from './testing/world.ts'
+} from '../../test/helpers/vault/remote/world.ts'
+import { requestBoxBytes, responseBoxBytes } from '../channel/header.ts'
+import { bucketBytes } from '../channel/message.ts'
+import type { RunningProxy } from '../proxy/startProxy.ts'
+import type { ConnectorOptions } from './connector.ts'
 
 interface TappedWorld {
   readonly tapped: TappedRelay
@@ -25,7 +25,7 @@ interface TappedWorld {
   readonly proxy: RunningProxy
 }
 
-// So long that 200 kB of noise don't have it by chance.
+// So long that 200 kB of random bytes do not contain it by chance.
 const serviceId = 'shopping-bot'
 
 async function tappedWorld(t: Test, change: Partial<ConnectorOptions> = {}): Promise<TappedWorld> {
@@ -64,7 +64,7 @@ t.test('the relay sees no word of what is said, and nothing finer than a bucket'
       'is in no frame',
     )
   for (const { payload, direction } of tapped.messages) {
-    const around = 32 + 16 + (direction === 'to vault' ? requestBoxBytes : answerBoxBytes)
+    const around = 32 + 16 + (direction === 'to vault' ? requestBoxBytes : responseBoxBytes)
     t.ok(bucketBytes.includes((payload.length - around) as never), `${direction}: ${payload.length} bytes`)
   }
   const short = tapped.messages.filter(({ payload }) => payload.length < 2000)
@@ -79,7 +79,7 @@ t.test('a message that comes twice, or ten times later, is performed once', asyn
     t.equal((await call(proxy.url, '/v1/vault/sign', { body: { i } })).json.body, JSON.stringify({ i }))
   const sent = tapped.messages.filter(({ direction }) => direction === 'to vault')
   for (let i = 0; i < 10; i++) for (const { payload } of sent) tapped.injectToVault(payload)
-  // Frames keep their order on a connection: when this is answered, all of them were looked at.
+  // Frames keep their order on a connection: once this has a response, all earlier frames were processed.
   t.equal((await call(proxy.url, '/v1/vault/sign', { body: { last: true } })).status, 200)
   t.strictSame(
     vault.requests.map(({ body }) => body.toString()),
@@ -111,9 +111,9 @@ t.test('whatever a relay does to copies, the vault performs what was said, once'
           return [...held].reverse()
         }
         const body = { round: round++ }
-        const answer = await call(proxy.url, '/v1/vault/sign', { body })
+        const response = await call(proxy.url, '/v1/vault/sign', { body })
         return (
-          answer.json.body === JSON.stringify(body) &&
+          response.json.body === JSON.stringify(body) &&
           vault.requests.length === before + 1 &&
           vault.requests.at(-1)!.body.toString() === JSON.stringify(body)
         )
@@ -135,13 +135,13 @@ t.test('answers that are swapped between two calls reach neither', async (t) => 
   const first = call(proxy.url, '/v1/vault/sign', { body: { n: 1 } })
   const second = call(proxy.url, '/v1/vault/sign', { body: { n: 2 } })
   await until(() => vault.requests.length === 2)
-  const answers: Buffer[] = []
+  const responses: Buffer[] = []
   tapped.tamper = (payload, direction) => {
     if (direction === 'to vault') return [payload]
-    answers.push(payload)
-    if (answers.length < 2) return []
-    const [a, b] = answers as [Buffer, Buffer]
-    const head = 32 + answerBoxBytes
+    responses.push(payload)
+    if (responses.length < 2) return []
+    const [a, b] = responses as [Buffer, Buffer]
+    const head = 32 + responseBoxBytes
     const mixed = [
       Buffer.concat([a.subarray(0, head), b.subarray(head)]),
       Buffer.concat([b.subarray(0, head), a.subarray(head)]),
@@ -163,7 +163,7 @@ t.test('a message that is led to another agent’s place opens nothing there', a
   ]
   await call(proxies[0]!.url, '/v1/vault/sign', { body: { from: 'one' } })
   const sent = tapped.messages.filter(({ direction }) => direction === 'to vault')
-  // Each goes to both places: to its own, where it was, and to the other's.
+  // Each goes to both destinations: to its own, and to the other's.
   for (const { payload } of sent) tapped.injectToVault(payload)
   await Promise.all(proxies.map((proxy) => call(proxy.url, '/v1/vault/scopes')))
   t.equal(vault.requests.filter(({ path }) => path === '/v1/vault/sign').length, 1)
@@ -177,7 +177,7 @@ t.test('calls recorded in one life of the vault do nothing in the next', async (
     .filter(({ direction }) => direction === 'to vault')
     .map(({ payload }) => payload)
   await vault.restart({ backoff: eager })
-  // What only reads is asked again of a vault that has forgotten the session; then the proxy has a new one.
+  // A read is repeated with a vault that has lost the session; then the proxy has a new session.
   t.equal((await call(proxy.url, '/v1/vault/scopes')).status, 200)
   for (const payload of sent) tapped.injectToVault(payload)
   t.equal((await call(proxy.url, '/v1/vault/sign', { body: { n: 2 } })).status, 200)

@@ -1,11 +1,9 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { until } from '../../test/helpers/rawHttp.ts'
-import type { ProxyTimes } from '../proxy/vaultClient.ts'
-import { type Relay, startRelay } from '../relay/startRelay.ts'
-import { call } from './testing/call.ts'
-import { type Child, startChild } from './testing/startChild.ts'
-import { tapRelay } from './testing/tap.ts'
+import { call } from '../../test/helpers/vault/remote/call.ts'
+import { type Child, startChild } from '../../test/helpers/vault/remote/startChild.ts'
+import { tapRelay } from '../../test/helpers/vault/remote/tap.ts'
 import {
   eager,
   gate,
@@ -16,7 +14,9 @@ import {
   relayFor,
   tappedWorld,
   vaultFor,
-} from './testing/world.ts'
+} from '../../test/helpers/vault/remote/world.ts'
+import type { ProxyTimes } from '../proxy/vaultClient.ts'
+import { type Relay, startRelay } from '../relay/startRelay.ts'
 
 /** Ends a relay and starts another at the same address. */
 async function restartRelay(t: Test, relay: Relay): Promise<Relay> {
@@ -155,8 +155,8 @@ t.test('a frame that the relay swallows is sent again within seconds, and perfor
       return []
     }
     const beganMs = performance.now()
-    const answer = await call(proxy.url, '/v1/vault/sign', { body: { lost } })
-    t.strictSame([answer.status, answer.json.body], [200, JSON.stringify({ lost })])
+    const response = await call(proxy.url, '/v1/vault/sign', { body: { lost } })
+    t.strictSame([response.status, response.json.body], [200, JSON.stringify({ lost })])
     t.ok(isLost && performance.now() - beganMs < 10_000, `lost on its way ${lost}`)
   }
   t.equal(vault.requests.length, 2)
@@ -179,7 +179,7 @@ t.test(
         status: 504,
         json: { error: { code: 'OUTCOME_UNKNOWN', retryable: false, action: /activity/ } },
       })
-      // No session is left either, so the call itself is never sent.
+      // There is no session left either, so the call itself is never sent.
       t.match(await call(proxy.url, '/v1/vault/sign', { body: { lost } }), {
         status: 504,
         json: { error: { code: 'VAULT_TIMEOUT', retryable: true } },
@@ -248,7 +248,7 @@ t.test('what a sleep held up is asked for anew when it was not begun, and is don
   const late = call(proxy.url, '/v1/vault/sign', { body: { n: 1 } })
   await until(() => asleep.length === 1)
   aheadMs += 90_000
-  // Its answer is lost in the connection that broke meanwhile; the question comes again.
+  // Its response is lost in the connection that broke meanwhile; the request is sent again.
   tapped.tamper = (payload, direction) => (direction === 'to vault' ? [payload] : [])
   const before = tapped.messages.length
   tapped.injectToVault(asleep[0]!)
@@ -257,17 +257,17 @@ t.test('what a sleep held up is asked for anew when it was not begun, and is don
   tapped.injectToVault(asleep[0]!)
   t.equal((await late).status, 200)
 
-  // An answer that was held up says nothing about the vault's clock.
-  const answers: (() => void)[] = []
+  // A delayed response says nothing about the vault's clock.
+  const responses: (() => void)[] = []
   tapped.tamper = (payload, direction) => {
     if (direction === 'to vault') return [payload]
-    answers.push(() => tapped.sendToAgents(payload))
+    responses.push(() => tapped.sendToAgents(payload))
     return []
   }
   const heldUp = call(proxy.url, '/v1/vault/sign', { body: { n: 2 } })
-  await until(() => answers.length === 1)
+  await until(() => responses.length === 1)
   aheadMs += 90_000
-  answers[0]!()
+  responses[0]!()
   t.equal((await heldUp).status, 200)
   tapped.tamper = (payload) => [payload]
   const soFar = tapped.messages.length
@@ -294,7 +294,7 @@ t.test('a killed relay, proxy or vault comes back as it was', async (t) => {
   const vaultFile = `${t.testdir({})}/vault.json`
   const vaultOptions = { relay: relay.url, file: vaultFile }
   const vault = await startChild(t, 'vault', vaultOptions)
-  const { token, vaultId, hpkeKey } = vault.said as Record<string, string>
+  const { token, vaultId, hpkeKey } = vault.fields as Record<string, string>
   const options = { serviceId: 'bot', vaultId, hpkeKey, relay: relay.url, port: 0, home: `${vaultFile}.home` }
   const proxy = await startChild(t, 'proxy', { ...options, pair: token })
   const ask = async (at: Child, n: number) => (await call(at.url, '/v1/vault/preview', { body: { n } })).json
@@ -324,7 +324,7 @@ t.test(
     const proxy = await proxyFor(t, proxyOptions(t, vault, relay, offer))
     t.equal((await call(proxy.url, '/v1/vault/scopes')).status, 200)
     const old = vault.connector
-    // The old connection is not closed: nobody told the relay that it is dead.
+    // The old connection is not closed: the relay was not notified that it is dead.
     const next = await vaultFor(t, relay, { identity: vault.identity })
     await next.store.put((await vault.store.list())[0]!)
     await next.restart({ backoff: eager })

@@ -1,24 +1,24 @@
-import { keyIdOf } from './channel/envelope.ts'
-import { createKeyPair, type KeyPair } from './channel/keyPair.ts'
+import { keyIdOf } from '../channel/envelope.ts'
+import { createKeyPair, type KeyPair } from '../channel/suite.ts'
 
-/** How far behind the newest a sequence number may be, in calls. More than are ever under way at once. */
+/** How far a sequence number may be behind the newest. It is more than the number of calls that are ever in flight at once. */
 const WINDOW_SIZE = 1024
-/** How long the vault keeps a session's key, in milliseconds. The proxy asks for the next one before that. */
+/** How long the vault keeps a session's key, in ms. The proxy requests the next session before that. */
 export const SESSION_MS = 15 * 60_000
-/** Sessions of one pairing at once: a proxy has one or two; a second proxy with the same identity has its own. */
+/** Maximum sessions of one pairing. A proxy has one or two. A second proxy with the same identity has its own. */
 const MAX_SESSIONS = 8
 
 export interface Session {
   readonly keyId: Buffer
   readonly keys: KeyPair
   readonly expiresAtMs: number
-  /** Which calls of the session were taken. */
+  /** The sequence numbers of the session's calls that were accepted. */
   readonly window: ReplayWindow
 }
 
 /**
- * The session keys of one pairing. They are never written anywhere; a key whose time is over is zeroed, and what was
- * sealed to it can not be opened any more, by anyone. So a replayed call finds its window or no key at all.
+ * The session keys of one pairing. They are never written to disk. An expired key is zeroed, and what was sealed with it can no
+ * longer be opened. So a replayed call is refused by its session's window or finds no key.
  */
 export class Sessions {
   readonly #sessions: Session[] = []
@@ -42,7 +42,7 @@ export class Sessions {
     return this.#sessions.find((session) => session.keyId.equals(keyId))
   }
 
-  /** Ends all of them. */
+  /** Ends all sessions. */
   clear(): void {
     this.#drop(() => true)
   }
@@ -58,14 +58,17 @@ export class Sessions {
 }
 
 /**
- * Remembers which sequence numbers of a session were used (RFC 4303, section 3.4.3). Calls may overtake one another, but
- * none is taken twice, and none that is older than the window.
+ * Records the used sequence numbers of a session (RFC 4303, section 3.4.3). Calls may overtake one another. No call is accepted
+ * twice, or if it is older than the window.
  */
 export class ReplayWindow {
   #highest = 0
   readonly #taken = new Uint8Array(WINDOW_SIZE)
 
-  /** True once for each number from 1 on; only for a message that was authenticated, or a forger could burn numbers. */
+  /**
+   * Returns true once for each number from 1 on. Call it only for an authenticated message, because otherwise a forger could
+   * use up numbers.
+   */
   take(sequence: number): boolean {
     if (!Number.isSafeInteger(sequence) || sequence < 1) return false
     if (sequence <= this.#highest - WINDOW_SIZE) return false

@@ -1,11 +1,11 @@
 import t from 'tap'
 import { until } from '../../test/helpers/rawHttp.ts'
+import { call } from '../../test/helpers/vault/remote/call.ts'
+import type { Direction, TappedRelay } from '../../test/helpers/vault/remote/tap.ts'
+import { gate, tappedWorld } from '../../test/helpers/vault/remote/world.ts'
 import { startRelay } from '../relay/startRelay.ts'
-import { call } from './testing/call.ts'
-import type { Direction, TappedRelay } from './testing/tap.ts'
-import { gate, tappedWorld } from './testing/world.ts'
 
-/** Has the relay pass on one frame after the other, as a slow line does; returns how many bytes it got so far. */
+/** Makes the relay forward one frame after the other, as on a slow line; returns the number of bytes so far. */
 function slowDown(tapped: TappedRelay, slow: Direction, bytesPerMs: number): () => number {
   let lineIsFreeMs = 0
   let bytes = 0
@@ -35,8 +35,8 @@ t.test(
     const long = [0, 1].map((n) => call(proxy.url, '/v1/vault/call', { body: { n } }))
     await until(() => vault.requests.length === 2)
     const short = call(proxy.url, '/v1/vault/sign', { body: {} })
-    for (const answer of await Promise.all(long))
-      t.strictSame([answer.status, answer.text.length], [200, 350_000])
+    for (const response of await Promise.all(long))
+      t.strictSame([response.status, response.text.length], [200, 350_000])
     t.equal((await short).text, '"short"')
     t.ok(bytes() < 1_100_000, `${bytes()} bytes were sent`)
     t.equal(vault.requests.length, 3)
@@ -111,9 +111,9 @@ t.test('a relay that repeats `present` and `under-way` prolongs nothing, and get
     tapped.sayPresent()
     for (const notice of recorded.slice(0, 3)) tapped.sendToAgents(notice)
   }, 20)
-  const answer = await signing
+  const response = await signing
   clearInterval(storm)
-  t.strictSame([answer.status, answer.json.error.code], [504, 'OUTCOME_UNKNOWN'])
+  t.strictSame([response.status, response.json.error.code], [504, 'OUTCOME_UNKNOWN'])
   t.ok(performance.now() - beganMs < callMs + 1_000)
   t.ok(copies < 10, `${copies} copies`)
   t.equal(vault.requests.length, 1)
@@ -133,8 +133,8 @@ t.test('a relay that holds each request until it has expired prolongs nothing', 
     return []
   }
   const beganMs = performance.now()
-  const answer = await call(proxy.url, '/v1/vault/sign', { body: {} })
-  t.strictSame([answer.status, answer.json.error.code], [504, 'OUTCOME_UNKNOWN'])
+  const response = await call(proxy.url, '/v1/vault/sign', { body: {} })
+  t.strictSame([response.status, response.json.error.code], [504, 'OUTCOME_UNKNOWN'])
   t.ok(performance.now() - beganMs < 1_300)
   t.equal(vault.requests.length, 0)
 })

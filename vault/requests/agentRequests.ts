@@ -4,14 +4,14 @@ import { amount, anyObject, choice, type Field, objectOrText, text, wholeNumber 
 
 const chain = text(undefined, 64)
 const scope = text('Exact, such as identity.name or address.shipping.primary.', 200)
-const currency = text("Default: the chain's own coin.", 64)
-const recipient = text('Whom the bytes pay.', 128)
+const currency = text("Default: the chain's native asset.", 64)
+const recipient = text('The recipient that the bytes pay.', 128)
 const unsignedTx = objectOrText('Solana: base64. EVM: 0x RLP, or JSON.')
 const typedData = objectOrText('JSON of {types, primaryType, domain, message}.')
 const message = text(undefined, 65_536)
 const encoding = choice(['utf8', 'hex', 'base64'], 'Default utf8.')
 
-/** What any request of the pipeline may have, as the header Idempotency-Key or by this name. */
+/** A field of every pipeline request. The Idempotency-Key header is accepted too. */
 export const keyRequest = agentRequest({
   'idempotency_key?': text(undefined, 128),
 })
@@ -19,7 +19,7 @@ export const keyRequest = agentRequest({
 /** `GET /address/:chain` */
 export const addressRequest = agentRequest({ chain })
 
-/** `POST /v1/vault/read`; the same for delete. */
+/** `POST /v1/vault/read` and `POST /v1/vault/delete`. */
 export const scopeRequest = agentRequest({ scope })
 
 const written = { scope, value: text(undefined, 65_536) }
@@ -27,10 +27,10 @@ const written = { scope, value: text(undefined, 65_536) }
 /** `POST /v1/vault/write` */
 export const writeRequest = agentRequest(written)
 
-/** The same by the owner, who may say with a credential how it is used. */
+/** The same as `writeRequest`, for the owner, who may also set how a credential is used. */
 export const ownerWriteRequest = request({
   ...written,
-  'settings?': anyObject('How a credential is used: inject?, rules?, allow_private?'),
+  'settings?': anyObject('How a credential may be used: inject?, rules?, allow_private?'),
 })
 
 /** `POST /v1/vault/sign` */
@@ -54,7 +54,7 @@ export const signTypedDataRequest = agentRequest({
   'recipient?': recipient,
 })
 
-/** `POST /v1/vault/preview`: the fields of one of the three above, whose claim may be left out. */
+/** `POST /v1/vault/preview`, with the fields of one of the three requests above. The claim may be omitted. */
 export const previewRequest = agentRequest({
   chain,
   'unsigned_tx?': objectOrText(),
@@ -68,16 +68,16 @@ export const previewRequest = agentRequest({
 
 /** `POST /v1/vault/sign-payment` */
 export const paymentRequest = agentRequest({
-  payment_required: objectOrText('JSON body of the 402, or its header PAYMENT-REQUIRED.'),
+  payment_required: objectOrText('JSON body of the 402, or its PAYMENT-REQUIRED header.'),
   max_amount: amount('In whole units.'),
   'network?': text('CAIP-2, where several are offered.', 64),
-  'url?': text('That you called.', 8_192),
+  'url?': text('The URL that you called.', 8_192),
 })
 
 const headers = objectOrText('JSON object, without the credential.')
 const body: Field<string | object> = {
   type: ['string', 'object', 'array'],
-  description: 'JSON, or text whose content-type is in headers.',
+  description: 'JSON, or text with its content-type in headers.',
 }
 
 /** `POST /v1/vault/call` */
@@ -97,7 +97,7 @@ export const budgetRequest = agentRequest({
   'recipient?': text(undefined, 128),
 })
 
-/** A question to the owner by its id. */
+/** An approval by its id. */
 export const approvalRequest = agentRequest({ approval_id: text(undefined, 64) })
 
 const wanted = {
@@ -110,11 +110,11 @@ const wanted = {
   'cursor?': text(undefined, 256),
 }
 
-/** What an agent asks of its own activity. */
+/** An agent's query of its own activity. */
 export const activityRequest = agentRequest(wanted)
 
-/** `GET /v1/vault/activity`, whose query may name an agent. */
+/** `GET /v1/vault/activity`, where the query may name an agent. */
 export const activityQuery = agentRequest({ ...wanted, 'agent?': text('Only this agent.', 256) })
 
-/** Nothing can be said beside the request itself. */
+/** A request without fields. */
 export const bareRequest = agentRequest({})

@@ -1,7 +1,8 @@
 import { Ajv } from 'ajv'
 import fc from 'fast-check'
 import t from 'tap'
-import { inputSchemaOf, toolTable } from '../mcp/toolTable.ts'
+import { inputSchemaOf } from '../mcp/toolSchemas.ts'
+import { tools as toolTable } from '../operations/table.ts'
 import { budgetRequest, scopeRequest, signRequest } from './agentRequests.ts'
 import { agentChange, newAgentRequest } from './ownerRequests.ts'
 import { request } from './request.ts'
@@ -17,10 +18,10 @@ t.test('a misspelt field is refused and the one that was meant is named', async 
 
 t.test('everything that is wrong is told at once, each with its place', async (t) => {
   t.match(problemsOf({ chain: '', amount: true, extra: 1 }), [
-    { path: 'unsigned_tx', message: 'Expected this field, it is missing.' },
+    { path: 'unsigned_tx', message: 'Expected this field, but it is missing.' },
     { path: 'extra' },
-    { path: 'chain', message: 'Expected a text of 1 to 64 characters.' },
-    { path: 'amount', message: 'Expected a number or a text.' },
+    { path: 'chain', message: 'Expected a string of 1 to 64 characters.' },
+    { path: 'amount', message: 'Expected a number or a string.' },
   ])
 })
 
@@ -28,7 +29,7 @@ t.test('what is no object is refused, and so are fields that only its prototype 
   const named = request({ toString: text('A field.', 9) })
   for (const body of [undefined, null, [], 'scope', 7, true])
     t.throws(() => scopeRequest.check(body), { message: 'Expected a JSON object as body.' })
-  t.throws(() => named.check({}), { message: 'toString: Expected this field, it is missing.' })
+  t.throws(() => named.check({}), { message: 'toString: Expected this field, but it is missing.' })
   t.throws(() => scopeRequest.check({ scope: 'a', constructor: 1 }), { code: 'VALIDATION_ERROR' })
 })
 
@@ -59,7 +60,7 @@ t.test('null is a field that an agent left out', async (t) => {
   const nulls = { currency: null, recipient: null, purpose: null, session_id: null, agent_name: null }
   t.strictSame({ ...budgetRequest.check({ ...body, ...nulls }) }, body)
   t.throws(() => budgetRequest.check({ ...body, amount: null }), {
-    message: 'amount: Expected this field, it is missing.',
+    message: 'amount: Expected this field, but it is missing.',
   })
   t.throws(() => budgetRequest.check({ ...body, recipent: null }), { message: /Did you mean recipient/ })
   const agent = { name: 'a', scopes: [], requests_per_minute: null }
@@ -79,10 +80,10 @@ t.test("what agents of the document's own vault send has the meaning that it has
   t.match(budgetRequest.check({ ...body, destination: '0x1', recipient: null }), { recipient: '0x1' })
   t.throws(() => budgetRequest.check({ ...body, destination: '0x1', recipient: '0x2' }), {
     code: 'VALIDATION_ERROR',
-    message: 'destination: Expected the same as recipient, or only one of the two.',
+    message: 'destination: Expected the same value as recipient, or only one of the two.',
   })
   t.throws(() => budgetRequest.check({ ...body, destination: 7 }), {
-    message: 'recipient: Expected a text of 1 to 128 characters.',
+    message: 'recipient: Expected a string of 1 to 128 characters.',
   })
   t.throws(() => scopeRequest.check({ scope: 'identity.name', destination: '0x1' }), {
     message: /^destination: Expected one of/,

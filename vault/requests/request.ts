@@ -5,43 +5,43 @@ import { showText } from '../effects/plainWords.ts'
 import { VaultError } from '../errors/error.ts'
 import { type FieldTable, type ObjectSchema, object, text, type ValuesOf } from './schema.ts'
 
-/** What one thing that can be asked of the vault takes: its schema, and the check that every transport's input passes. */
+/** The input of one operation. It has a schema, and a check that the input of every transport passes. */
 export interface Request<T> {
-  /** The request's own fields, as they are shown to clients. */
+  /** The request's own fields, as shown to clients. */
   readonly schema: ObjectSchema<T>
-  /** @throws `VALIDATION_ERROR` with every field that is wrong in `details` */
+  /** @throws `VALIDATION_ERROR` with every invalid field in `details` */
   check(input: unknown): T
 }
 
-/** What passed the check of a request. */
+/** A validated request. */
 export type InputOf<R extends { check(input: unknown): unknown }> = ReturnType<R['check']>
 
 /**
- * What agents of the document send along with every request. Who they are is known by their token, and a session of
- * theirs is one that another vault began.
+ * Fields that agents of the interface document send with every request. They are ignored, because the token identifies the
+ * agent, and a `session_id` comes from another vault.
  */
 const shared: FieldTable = {
   'agent_name?': text('Name of the agent.', 500),
-  'purpose?': text('Why, in the words of the agent.'),
-  'description?': text('The same, by its name in other vaults.'),
-  'session_id?': text('Means nothing here.'),
+  'purpose?': text("The agent's reason, in its own words."),
+  'description?': text('Another name for purpose.'),
+  'session_id?': text('Ignored.'),
 }
 
-/** More would help nobody, and a body of a thousand wrong fields would be answered with a megabyte. */
-const MOST_PROBLEMS = 20
+/** Maximum problems per response. A body with a thousand wrong fields must not get a response of a megabyte. */
+const MAX_PROBLEMS = 20
 
 const ajv = new Ajv({
   allErrors: true,
   verbose: true,
   strict: true,
   allowUnionTypes: true,
-  // `toString` is no field of a body that does not have it.
+  // Inherited properties such as `toString` do not count as fields of a body.
   ownProperties: true,
 })
 
 /**
- * A request of these fields only, a misspelt one is refused: `recipent` must not be a request without a recipient.
- * What is shared may stand in every request.
+ * A request with only these fields and the shared fields. A misspelled field is refused, because `recipent` must not become a
+ * request without a recipient.
  */
 export function request<P extends FieldTable>(fields: P): Request<ValuesOf<P>> {
   let validate: ValidateFunction | undefined
@@ -50,7 +50,7 @@ export function request<P extends FieldTable>(fields: P): Request<ValuesOf<P>> {
     check(input) {
       validate ??= ajv.compile(object({ ...fields, ...shared }))
       if (validate(input)) return input as ValuesOf<P>
-      const problems = (validate.errors ?? []).slice(0, MOST_PROBLEMS).map(problemOf)
+      const problems = (validate.errors ?? []).slice(0, MAX_PROBLEMS).map(problemOf)
       const [{ path, message }] = problems as [Problem]
       throw new VaultError('VALIDATION_ERROR', path === '' ? message : `${path}: ${message}`, {
         details: problems,
@@ -60,8 +60,8 @@ export function request<P extends FieldTable>(fields: P): Request<ValuesOf<P>> {
 }
 
 /**
- * The fields that say what is to be done, in one order: without those that are null, and those that say who asks and why. A model that
- * repeats its request writes its reasons in other words.
+ * The fields that define the action, in a fixed order, without null fields and without the fields for the agent and its
+ * purpose. A model that repeats its request may state its purpose in other words.
  */
 export const askedFields = (
   input: Readonly<Record<string, unknown>>,
@@ -70,17 +70,17 @@ export const askedFields = (
     .filter(([name, value]) => value !== null && !Object.hasOwn(shared, `${name}?`))
     .sort(([a], [b]) => (a < b ? -1 : 1))
 
-/** What is in a field that takes an object or its JSON text. @throws `VALIDATION_ERROR` */
+/** The value of a field that takes an object or its JSON text. @throws `VALIDATION_ERROR` */
 export function objectIn<T extends object>(field: string, given: T | string): T {
   if (typeof given !== 'string') return given
   const read = parseStrictJson(given)
   if (read.ok && isObject(read.value)) return read.value as T
-  throw new VaultError('VALIDATION_ERROR', `${field}: Expected an object, or its JSON as a text.`)
+  throw new VaultError('VALIDATION_ERROR', `${field}: Expected an object, or its JSON as a string.`)
 }
 
 /**
- * A request of an agent. A field that is null was left out, as models write it that fill in a whole form, and a field may
- * have the name that the document's own vault has for it.
+ * A request of an agent. A null field counts as omitted, because models often fill in every field. A field may also have the
+ * name that the interface document's own vault uses.
  */
 export function agentRequest<P extends FieldTable>(fields: P): Request<ValuesOf<P>> {
   const { schema, check } = request(fields)
@@ -88,7 +88,7 @@ export function agentRequest<P extends FieldTable>(fields: P): Request<ValuesOf<
   return { schema, check: (sent) => check(isObject(sent) ? givenFields(sent, known) : sent) }
 }
 
-/** What the document's own vault calls fields otherwise. */
+/** Other names of fields in the interface document's own vault. */
 const otherNames: ReadonlyMap<string, string> = new Map([['destination', 'recipient']])
 
 function givenFields(sent: Readonly<Record<string, unknown>>, known: object): object {
@@ -103,7 +103,7 @@ function givenFields(sent: Readonly<Record<string, unknown>>, known: object): ob
     if (sentAs !== undefined && given.some((other) => other.name === name && other.value !== value))
       throw new VaultError(
         'VALIDATION_ERROR',
-        `${sentAs}: Expected the same as ${name}, or only one of the two.`,
+        `${sentAs}: Expected the same value as ${name}, or only one of the two.`,
       )
   return Object.fromEntries(given.map(({ name, value }) => [name, value]))
 }
@@ -126,13 +126,13 @@ function problemOf({ keyword, params, instancePath, parentSchema }: ErrorObject)
   if (keyword === 'required')
     return {
       path: pathOf(inside(String(params['missingProperty']))),
-      message: 'Expected this field, it is missing.',
+      message: 'Expected this field, but it is missing.',
     }
   if (instancePath === '') return { path: '', message: 'Expected a JSON object as body.' }
   return { path: pathOf(instancePath.slice(1)), message: `Expected ${wordsOf(schema)}.` }
 }
 
-/** A field's name as somebody else wrote it, without anything that has no plain look. */
+/** The name of a client's field for messages, with invisible characters escaped. */
 const pathOf = (pointer: string): string => showText(pointer.replaceAll('/', '.'), 64).slice(1, -1)
 
 interface Schema {
@@ -147,7 +147,7 @@ interface Schema {
 }
 
 const kinds: Readonly<Record<string, string>> = {
-  string: 'a text',
+  string: 'a string',
   number: 'a number',
   boolean: 'true or false',
   object: 'an object',
@@ -158,7 +158,8 @@ const kinds: Readonly<Record<string, string>> = {
 function wordsOf(schema: Schema): string {
   const { type = [], minLength = 0, maxLength, minimum, maximum, maxItems } = schema
   if (schema.enum !== undefined) return `one of ${schema.enum.join(', ')}`
-  if (type === 'string' && maxLength !== undefined) return `a text of ${minLength} to ${maxLength} characters`
+  if (type === 'string' && maxLength !== undefined)
+    return `a string of ${minLength} to ${maxLength} characters`
   if (type === 'integer') return `a whole number from ${minimum} to ${maximum}`
   if (type === 'array' && maxItems !== undefined) return `a list of at most ${maxItems} entries`
   return [type]

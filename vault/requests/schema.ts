@@ -1,15 +1,15 @@
 declare const checked: unique symbol
 
-/** A JSON Schema (2020-12) of one value, and the type of what passes it. */
+/** A JSON Schema (2020-12) of one value, with the type of valid values. */
 export interface Field<T = unknown> {
   readonly [checked]?: T
   readonly [keyword: string]: unknown
 }
 
-/** Fields by their names; a name that ends in `?` may be missing. */
+/** Fields by name. A name that ends in `?` is optional. */
 export type FieldTable = Readonly<Record<string, Field>>
 
-/** What an object of these fields is, once it passed. */
+/** The type of a valid object with these fields. */
 export type ValuesOf<P extends FieldTable> = {
   readonly [K in keyof P as K extends `${string}?` ? never : K]: ValueOf<P[K]>
 } & {
@@ -17,7 +17,7 @@ export type ValuesOf<P extends FieldTable> = {
 }
 type ValueOf<F> = F extends { readonly [checked]?: infer T } ? T : unknown
 
-/** A JSON Schema (2020-12) of an object, as tools describe what they take and give. */
+/** A JSON Schema (2020-12) of an object, as tools describe their input and output. */
 export interface ObjectSchema<T = unknown> extends Field<T> {
   readonly type: 'object'
   readonly properties: Readonly<Record<string, object>>
@@ -25,7 +25,7 @@ export interface ObjectSchema<T = unknown> extends Field<T> {
   readonly additionalProperties: boolean
 }
 
-/** An object of these fields only. */
+/** An object with only these fields. */
 export function object<P extends FieldTable>(fields: P): ObjectSchema<ValuesOf<P>> {
   const entries = Object.entries(fields)
   return {
@@ -36,14 +36,18 @@ export function object<P extends FieldTable>(fields: P): ObjectSchema<ValuesOf<P
   }
 }
 
-/** A text. @param description what it is, where its name leaves that open @param maxLength in characters; then never empty */
+/**
+ * A string.
+ * @param description omitted if the name says enough
+ * @param maxLength in characters. With it, the string may not be empty
+ */
 export const text = (description?: string, maxLength?: number): Field<string> => ({
   type: 'string',
   ...(maxLength !== undefined && { minLength: 1, maxLength }),
   ...(description !== undefined && { description }),
 })
 
-/** One of these texts. */
+/** One of these strings. */
 export const choice = <const T extends string>(values: readonly T[], description?: string): Field<T> => ({
   type: 'string',
   enum: values,
@@ -71,13 +75,13 @@ export const anyObject = (description: string): Field<Readonly<Record<string, un
   description,
 })
 
-/** An object of any fields, or its JSON text: where a model fills in a form, it can give a text only. */
+/** An object with any fields, or its JSON text, because some models can only fill in strings. */
 export const objectOrText = (description?: string): Field<string | Readonly<Record<string, unknown>>> => ({
   type: ['string', 'object'],
   ...(description !== undefined && { description }),
 })
 
-/** An amount in whole units, exact: a number of at most 15 digits, or a decimal text. */
+/** An exact amount in whole units, as a number of at most 15 digits or as a decimal string. */
 export const amount = (description?: string): Field<number | string> => ({
   type: ['number', 'string'],
   ...(description !== undefined && { description }),

@@ -1,11 +1,11 @@
-import type { ApprovalDesk, ApprovalQuestion, VaultPorts } from '../../core/plugin/vault.ts'
-import type { EgressAnswer } from '../../core/ports/egress.ts'
+import type { ApprovalQueue, ApprovalRequest, VaultPorts } from '../../core/plugin/vault.ts'
+import type { EgressResponse } from '../../core/ports/egress.ts'
 import type { Log } from '../../core/ports/log.ts'
-import type { DeskFacts, FromPlugin, ToPlugin, WireError } from './wire.ts'
+import type { FromPlugin, QueueFacts, ToPlugin, WireError } from './wire.ts'
 
 export interface ChildPorts {
   readonly ports: VaultPorts
-  /** Takes what concerns the ports of what the vault says. */
+  /** Handles the vault's messages that concern the ports. */
   take(message: ToPlugin): void
 }
 
@@ -14,27 +14,27 @@ interface Asked {
   reject(error: Error): void
 }
 
-/** A plugin's ports in its own process: what they know was told, what they do is asked of the vault. */
+/** A plugin's ports in its own process. Messages of the vault bring their state. Actions are requested from the vault. */
 export function createChildPorts(send: (message: FromPlugin) => void): ChildPorts {
   const asked = new Map<number, Asked>()
-  const questions = new Map<string, ApprovalQuestion>()
-  const watchers = new Set<(question: ApprovalQuestion) => void>()
+  const questions = new Map<string, ApprovalRequest>()
+  const watchers = new Set<(approval: ApprovalRequest) => void>()
   const lockWatchers = new Set<(isLocked: boolean) => void>()
   let nextId = 1
   let isLocked = true
   let stored: unknown
-  let told = { now: Date.now(), at: performance.now() }
+  let reference = { now: Date.now(), at: performance.now() }
 
-  function know(facts: DeskFacts): void {
+  function setFacts(facts: QueueFacts): void {
     isLocked = facts.isLocked
     stored = facts.stored
-    tellTime(facts.now)
+    setTime(facts.now)
     questions.clear()
-    for (const question of facts.questions) questions.set(question.id, question)
+    for (const approval of facts.approvals) questions.set(approval.id, approval)
   }
 
-  const tellTime = (now: number): void => {
-    told = { now, at: performance.now() }
+  const setTime = (now: number): void => {
+    reference = { now, at: performance.now() }
   }
 
   function ask(port: string, args: readonly unknown[], signal?: AbortSignal): Promise<unknown> {
@@ -61,7 +61,7 @@ export function createChildPorts(send: (message: FromPlugin) => void): ChildPort
     })
   }
 
-  const approvals: ApprovalDesk = {
+  const approvals: ApprovalQueue = {
     open: () => [...questions.values()].filter(({ state }) => state === 'pending'),
     get: (id) => questions.get(id),
     watch(listener) {
@@ -86,17 +86,17 @@ export function createChildPorts(send: (message: FromPlugin) => void): ChildPort
   return {
     ports: {
       approvals,
-      clock: { now: () => Math.round(told.now + performance.now() - told.at) },
+      clock: { now: () => Math.round(reference.now + performance.now() - reference.at) },
       log: { debug: logAt('debug'), info: logAt('info'), warn: logAt('warn'), error: logAt('error') },
       egress: {
         async request({ signal, body, ...request }) {
           const text = body === undefined ? undefined : Buffer.from(body).toString('base64')
-          const answer = (await ask('egress', [{ ...request, body: text }], signal)) as {
+          const response = (await ask('egress', [{ ...request, body: text }], signal)) as {
             status: number
-            headers: EgressAnswer['headers']
+            headers: EgressResponse['headers']
             body: string
           }
-          return { ...answer, body: Buffer.from(answer.body, 'base64') }
+          return { ...response, body: Buffer.from(response.body, 'base64') }
         },
       },
       store: {
@@ -112,14 +112,14 @@ export function createChildPorts(send: (message: FromPlugin) => void): ChildPort
       },
     },
     take(message) {
-      if (message.t === 'setup' || message.t === 'start') know(message.facts)
-      else if (message.t === 'call') tellTime(message.now)
+      if (message.t === 'setup' || message.t === 'start') setFacts(message.facts)
+      else if (message.t === 'call') setTime(message.now)
       else if (message.t === 'lock') {
-        know(message.facts)
+        setFacts(message.facts)
         for (const listener of [...lockWatchers]) listener(isLocked)
       } else if (message.t === 'question') {
-        questions.set(message.question.id, message.question)
-        for (const listener of [...watchers]) listener(message.question)
+        questions.set(message.approval.id, message.approval)
+        for (const listener of [...watchers]) listener(message.approval)
       } else if (message.t === 'answer') {
         const waiting = asked.get(message.id)
         if (message.error === undefined) waiting?.resolve(message.value)
@@ -132,7 +132,7 @@ export function createChildPorts(send: (message: FromPlugin) => void): ChildPort
 const errorOf = ({ code, message }: WireError): Error =>
   Object.assign(new Error(message), code === undefined ? {} : { code })
 
-/** Errors say nothing as JSON. */
+/** JSON would omit the fields of an error. */
 const readable = (fields: object): object =>
   Object.fromEntries(
     Object.entries(fields ?? {}).map(([name, value]) => [

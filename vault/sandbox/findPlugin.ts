@@ -7,7 +7,7 @@ import type { PluginPlace } from './readable.ts'
 import { defaultPluginLimits } from './sandboxedPlugin.ts'
 import type { PluginDescription } from './wire.ts'
 
-/** A plugin that was found, as far as it is data: what it says of itself, and where its code is. */
+/** A plugin's description as plain data, with the location of its code. */
 export interface FoundPlugin {
   readonly name: string
   readonly options: OptionsSchema
@@ -17,10 +17,10 @@ export interface FoundPlugin {
 }
 
 const nameForm = /^[A-Za-z0-9@][A-Za-z0-9@/._-]{0,99}$/
-/** Who else decides in the vault: in its log a plugin must not pass for them. */
+/** Names that the log uses for other deciders. A plugin must not be mistaken for one of them. */
 const takenNames: readonly string[] = ['owner', 'agent', 'rule', 'vault']
 
-/** A built-in plugin: described by our own code, run like every other. */
+/** A built-in plugin. The vault's own code describes it, but it runs like every other plugin. */
 export const builtInPlugin = ({ name, options, needs, slots }: AnyVaultPlugin): FoundPlugin => ({
   name,
   options,
@@ -30,10 +30,10 @@ export const builtInPlugin = ({ name, options, needs, slots }: AnyVaultPlugin): 
 })
 
 /**
- * Finds the plugin that `use` names: a built-in one, a file beside the configuration, or an npm package. What is not built in
- * is loaded in a process of its own, to hear what it says of itself: no code of a plugin runs in this process.
+ * Finds the plugin that `use` names. It is built in, a file relative to the configuration, or an npm package. A plugin that is
+ * not built in is loaded in a process of its own to get its description, so that no plugin code runs in this process.
  *
- * @param home the folder of the vault, closed to plugins
+ * @param home the folder of the vault, which plugins cannot access
  */
 export function createPluginFinder(
   builtIn: readonly AnyVaultPlugin[],
@@ -49,17 +49,16 @@ export function createPluginFinder(
       const life = new PluginProcess(where, [], { onMessage() {}, onEnd() {} })
       try {
         const found = described(await life.load(where, defaultPluginLimits.loadMs))
-        if (names.includes(found.name))
-          throw new Error(`calls itself ${found.name}, as a built-in plugin does.`)
+        if (names.includes(found.name)) throw new Error(`has the name ${found.name} of a built-in plugin.`)
         return { ...found, where }
       } catch (error) {
         const { message } = error as Error
-        // What it says itself names it already.
+        // The plugin's own message may already name it.
         throw message.includes(JSON.stringify(use))
           ? error
           : new Error(`Plugin ${JSON.stringify(use)} ${message}`)
       } finally {
-        life.kill('was looked at')
+        life.kill('was inspected')
         await life.gone
       }
     },
@@ -67,8 +66,8 @@ export function createPluginFinder(
 }
 
 /**
- * The files that options name and that the plugin may read: those that the owner wrote. A default, of the option or of one
- * around it, is the plugin's own word.
+ * The files in the options that the plugin may read. Only files that the owner wrote into the configuration count, because the
+ * plugin itself could name any file as a default.
  */
 export function filesOf({ options: schema, where }: FoundPlugin, options: unknown): string[] {
   const usual = new Set([...defaultTexts(schema)].map((text) => resolve(where.baseDir, text)))
@@ -78,7 +77,7 @@ export function filesOf({ options: schema, where }: FoundPlugin, options: unknow
   })
 }
 
-/** Every text in any default of a schema, however deep. */
+/** Yields every string in any default of a schema, at any depth. */
 function* defaultTexts(schema: unknown, isDefault = false): Iterable<string> {
   if (typeof schema === 'string' && isDefault) yield schema
   if (typeof schema !== 'object' || schema === null) return
@@ -86,9 +85,11 @@ function* defaultTexts(schema: unknown, isDefault = false): Iterable<string> {
     yield* defaultTexts(member, isDefault || name === 'default')
 }
 
-/** @throws {Error} for what is no description */
-function described(said: PluginDescription): Omit<FoundPlugin, 'where'> {
-  const { name, options, needs, slots } = (said ?? {}) as Partial<Record<keyof PluginDescription, unknown>>
+/** @throws {Error} for an invalid description */
+function described(description: PluginDescription): Omit<FoundPlugin, 'where'> {
+  const { name, options, needs, slots } = (description ?? {}) as Partial<
+    Record<keyof PluginDescription, unknown>
+  >
   if (typeof name !== 'string' || !nameForm.test(name) || takenNames.includes(name))
     throw new Error('has no name of letters, digits, `-`, `.`, `_`, `@` and `/`.')
   if (typeof options !== 'object' || options === null) throw new Error('has no options schema.')

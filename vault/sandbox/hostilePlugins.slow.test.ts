@@ -5,16 +5,16 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
 import { until } from '../../test/helpers/rawHttp.ts'
-import { buildPrograms } from '../host/programs.ts'
+import { pluginFrom } from '../../test/helpers/vault/pluginFrom.ts'
+import { signBody } from '../../test/helpers/vault/transfers.ts'
+import { authorize, impatient, limits, noWait, vaultWith } from '../../test/helpers/vault/vaultWithPlugins.ts'
+import { buildPipelines } from '../host/pipelines.ts'
 import { builtInVaultPlugins } from '../plugins/builtIn.ts'
-import { pluginFrom } from '../testing/pluginFrom.ts'
-import { signBody } from '../testing/transfers.ts'
-import { authorize, impatient, limits, noWait, vaultWith } from '../testing/vaultWithPlugins.ts'
 import { createPluginFinder } from './findPlugin.ts'
 import { startPlugin } from './sandboxedPlugin.ts'
 
 t.test('what throws, and what is no decision, refuses the request and nothing else', async (t) => {
-  const answers: Record<string, string> = {
+  const responses: Record<string, string> = {
     '0.01': "throw new Error('oops')",
     '0.02': "return Promise.reject(new Error('later'))",
     '0.03': "return { status: 200, body: { signature: '0x' } }",
@@ -30,7 +30,7 @@ t.test('what throws, and what is no decision, refuses the request and nothing el
     '0.14': "say({ t: 'threw', id: 13, message: { toString: 1 } }); return new Promise(() => {})",
     '0.15': "ports.log.info({}, 'x'.repeat(501)); throw new Error('oops')",
   }
-  const cases = Object.entries(answers).map(
+  const cases = Object.entries(responses).map(
     ([amount, code]) => `if (String(x.input.amount) === '${amount}') { ${code} }`,
   )
   const say = "const say = (message) => fs.writeSync(1, JSON.stringify(message) + '\\n')\n"
@@ -39,7 +39,7 @@ t.test('what throws, and what is no decision, refuses the request and nothing el
     more: "needs: ['log', 'egress']",
   })
   const { vault, sign, lines } = await vaultWith(t, [odd])
-  for (const [nonce, amount] of Object.keys(answers).entries()) {
+  for (const [nonce, amount] of Object.keys(responses).entries()) {
     const { status, body, headers } = await sign(amount, nonce)
     if (amount === '0.11') {
       t.equal(status, 200, 'a function is nothing as data: the plugin has nothing against it')
@@ -48,7 +48,7 @@ t.test('what throws, and what is no decision, refuses the request and nothing el
     t.match(
       [status, body.error.code, body.error.retryable, headers['retry-after']],
       [503, 'PLUGIN_FAILED', true, '1'],
-      String(answers[amount]),
+      String(responses[amount]),
     )
     t.match(body.error, { message: /odd/, details: { plugin: 'odd' } })
   }
@@ -169,7 +169,7 @@ import loader from './loader.cjs'`,
     { ...signBody('0.5'), purpose: file, agent_name: new URL(vault.url).port },
     noWait,
   )
-  t.equal(body.error.message, 'The plugin odd refuses this: got its own,mine')
+  t.equal(body.error.message, 'The plugin odd refused the request: got its own,mine')
   t.notOk(existsSync(`${file}.x`) || existsSync(`${file}.db`))
 })
 
@@ -186,11 +186,11 @@ t.test(
       ],
       'has the name of a built-in one': [
         "export default { name: 'telegram', api: 1, options: {}, needs: [], setup() {} }",
-        /calls itself telegram/,
+        /has the name telegram/,
       ],
       'writes to the channel': [
         "process.binding; (await import('node:fs')).writeSync(1, 'hello\\n')",
-        /wrote to the channel/,
+        /wrote to its channel/,
       ],
     } as const
     const folder = t.testdir(
@@ -224,17 +224,17 @@ t.test('a plugin that wants to answer for the owner needs the owner’s word for
     { name: 'channel', more: "needs: ['approvals', 'log']" },
   )
   await t.rejects(
-    buildPrograms([], [channel], () => undefined as never),
+    buildPipelines([], [channel], () => undefined as never),
     { message: /channel .*in your name.*mayAnswer/ },
   )
   const { vault, sign, lines } = await vaultWith(t, [{ ...channel, mayAnswer: true }])
-  const asked = await sign('3')
-  const approval = () => vault.api.approvals.get(asked.body.approval_id, vault.owner)
+  const pendingApproval = await sign('3')
+  const approval = () => vault.api.approvals.get(pendingApproval.body.approval_id, vault.owner)
   await until(() => approval().status !== 'pending')
   t.equal((await sign('3')).status, 200)
   t.match(
     lines.find(({ text }) => text === 'wrong hash'),
-    { plugin: 'channel', said: { code: 'APPROVAL_RESOLVED' } },
+    { plugin: 'channel', fields: { code: 'APPROVAL_RESOLVED' } },
   )
   t.match(JSON.stringify((await vault.asOwner('GET', '/v1/vault/activity')).body), /channel: somebody/)
 })
@@ -263,8 +263,8 @@ t.test(
     process.kill(running.pid!, 'SIGKILL')
     await until(() => waits().length >= 3)
     t.strictSame(waits().slice(0, 3), [10, 20, 40])
-    const said = JSON.stringify({ t: 'log', level: 'info', text: 'loading' })
-    writeFileSync(file, `import fs from 'node:fs'\nfs.writeSync(1, '${said}\\n')\nwhile (true) {}`)
+    const result = JSON.stringify({ t: 'log', level: 'info', text: 'loading' })
+    writeFileSync(file, `import fs from 'node:fs'\nfs.writeSync(1, '${result}\\n')\nwhile (true) {}`)
     await until(() => lines.some(({ text }) => text === 'loading'))
     await running.close()
     t.pass('it does not wait for a plugin that never is loaded')
@@ -275,7 +275,7 @@ t.test('a plugin that loops ends with its vault, however that ended', async (t) 
   const folder = mkdtempSync(join(tmpdir(), 'plugin-'))
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
   writeFileSync(join(folder, 'loops.mjs'), 'while (true) {}\n')
-  const place = {
+  const pluginId = {
     use: './loops.mjs',
     isBuiltIn: false,
     baseDir: folder,
@@ -285,7 +285,7 @@ t.test('a plugin that loops ends with its vault, however that ended', async (t) 
   const events = '{ onMessage() {}, onEnd() {} }'
   const script = `
     import { PluginProcess } from ${JSON.stringify(new URL('./pluginProcess.ts', import.meta.url).href)}
-    const place = ${JSON.stringify(place)}
+    const place = ${JSON.stringify(pluginId)}
     const plugin = new PluginProcess(place, [], ${events})
     plugin.load(place, 60_000).catch(() => undefined)
     console.log(plugin.pid)`

@@ -3,8 +3,8 @@ import os from 'node:os'
 import v8 from 'node:v8'
 
 /**
- * Modules of Node that reach past its permission model (databases open any file, by their own way), or that a plugin has no
- * use for and that come close to it.
+ * Node modules that a plugin must not load. Some bypass Node's permission model, such as a database that opens any file on its
+ * own. The others come close to that, and a plugin does not need them.
  */
 const refused = new Set([
   'child_process',
@@ -24,7 +24,7 @@ const refused = new Set([
   'worker_threads',
 ])
 
-/** What writes files without asking the permission model: V8's flags name files that it writes to, and its snapshots are some. */
+/** Functions that write files without the permission model, because V8's flags and snapshots name files that V8 writes. */
 const writers = [
   'setFlagsFromString',
   'setHeapSnapshotNearHeapLimit',
@@ -33,23 +33,23 @@ const writers = [
   'takeCoverage',
   'writeHeapSnapshot',
 ]
-/** Hooks of a plugin would be asked before ours, and could answer in their place. */
+/** Functions that register hooks. A plugin's hooks would run before the vault's, and could replace their result. */
 const hooking = ['registerHooks', 'register']
 
 /**
- * Takes from this process, before any code of a plugin runs, what Node's permission model leaves in it: signals to other
- * processes, their priorities, and modules that don't ask it. Not the only wall, but one more.
+ * Removes functions from this process that Node's permission model allows, before any plugin code runs. They are signals to
+ * other processes, their priorities, and modules that bypass the model. This is only an additional defense.
  */
 export function lockDown(): void {
   const assertNotRefused = (specifier: string): void => {
     if (refused.has(specifier.replace(/^node:/, '')))
-      throw new Error(`Plugins of the vault can't use ${specifier}.`)
+      throw new Error(`Plugins of the vault cannot use ${specifier}.`)
   }
   registerHooks({
     resolve(specifier, context, next) {
       assertNotRefused(specifier)
       const found = next(specifier, context)
-      // What a name leads to is not what it says: code may have changed how names are looked up.
+      // The resolved URL is checked too, because a plugin may have changed how names are resolved.
       assertNotRefused(found.url)
       return found
     },
@@ -58,10 +58,10 @@ export function lockDown(): void {
       return next(url, context)
     },
   })
-  // Whatever way it is come by, nothing is left in it.
+  // The module is emptied, because a plugin may get it in another way.
   empty(process.getBuiltinModule('node:sqlite'))
   without(v8, writers)
-  // A shell on the way here may have put its own in again.
+  // A shell may have set variables of its own before this process started.
   for (const name of Object.keys(process.env)) delete process.env[name]
   without(process, [
     'kill',
@@ -74,9 +74,10 @@ export function lockDown(): void {
     'getBuiltinModule',
   ])
   without(os, ['setPriority'])
-  // What was taken from these modules is gone from their named exports, too.
+  // The same functions are removed from the modules' named exports.
   module.syncBuiltinESMExports()
-  // The loader goes on with the named export, which no plugin can import: CommonJS code has this object by `module.constructor`.
+  // The loader uses the named export, which no plugin can import. CommonJS code has this object as `module.constructor`, so it
+  // loses the functions too.
   without(module, hooking)
 }
 

@@ -7,14 +7,13 @@ import {
   type VaultPluginInstance,
   vaultOperations,
 } from '../../core/plugin/vault.ts'
-import { freezeJson } from '../host/freeze.ts'
 import { createChildPorts } from './childPorts.ts'
 import { lockDown } from './lockDown.ts'
-import { createLineReader, type FromPlugin, lineOf, type ToPlugin } from './wire.ts'
+import { createLineReader, type FromPlugin, freezeJson, lineOf, type ToPlugin } from './wire.ts'
 
 /**
- * The process of one plugin. It hears from the vault on its standard input and answers on its standard output; what the
- * plugin itself prints goes to standard error. It ends when its input does.
+ * The process of one plugin. It reads the vault's messages from standard input and writes its own to standard output. The
+ * plugin's own output goes to standard error. The process ends when its input ends.
  */
 const toVault = process.stdout.write.bind(process.stdout)
 Object.defineProperty(process, 'stdout', { value: process.stderr })
@@ -30,7 +29,7 @@ const messageOf = (error: unknown): string =>
 
 async function load(message: Extract<ToPlugin, { t: 'load' }>): Promise<FromPlugin> {
   const { use, baseDir, isBuiltIn, names } = message
-  // One that is not built in is none of these names, which are for messages.
+  // `names` is only for messages. A plugin that is not built in has none of these names.
   const builtIn = isBuiltIn
     ? (await import('../plugins/builtIn.ts')).builtInVaultPlugins
     : names.map((name) => ({ name }) as LoadablePlugin)
@@ -70,7 +69,7 @@ async function close(): Promise<void> {
   try {
     await instance?.close?.()
   } catch (error) {
-    ports.log.warn({}, `it did not close well: ${messageOf(error)}`)
+    ports.log.warn({}, `the plugin failed to close: ${messageOf(error)}`)
   }
   toVault(lineOf({ t: 'closed' }), () => process.exit(0))
 }
@@ -87,7 +86,8 @@ function hear(message: ToPlugin): void {
   else if (message.t === 'close') void close()
 }
 
-// Ctrl-C and a service manager's stop reach the whole group; the vault decides when this process ends.
+// Ctrl-C and a service manager's stop signal reach the whole process group. They are ignored, because the vault decides when
+// this process ends.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {})
 process.stdin.on(
   'data',

@@ -14,36 +14,36 @@ import {
   wordsOf,
 } from './wire.ts'
 
-/** Heap of the plugin's JavaScript, in MiB; beyond it Node ends the process. */
+/** Maximum heap of the plugin's JavaScript, in MiB. If it needs more, Node ends the process. */
 const HEAP_MB = 128
-/** All its memory that is not a file's, in KiB: what a heap limit does not count. */
+/** Maximum data segment of the process, in KiB, for memory that the heap limit does not cover. */
 const DATA_KB = 1_048_576
-/** Processor time of one life, in seconds: one that loops when its vault was killed ends, too. */
+/** Maximum CPU time of one process, in seconds. The limit ends a looping plugin even after its vault was killed. */
 const CPU_SECONDS = 3_600
-/** Messages of one plugin in a second; one that says more keeps the vault from its work. */
-const MOST_MESSAGES = 2_000
-/** What is kept of the end of what a plugin prints, to say why it ended. */
-const KEPT_CHARS = 600
-/** Longest reason of a plugin for refusing to be loaded or set up. */
-const MOST_WORDS = 2_000
-/** What waits at once for a plugin to read it, in bytes: above every answer that it may have under way. */
-const MOST_UNREAD_BYTES = 134_217_728
+/** Maximum messages per second from one plugin. More messages would keep the vault from its other work. */
+const MAX_MESSAGES = 2_000
+/** Number of characters at the end of a plugin's output that are stored, to report why it ended. */
+const MAX_OUTPUT_CHARS = 600
+/** Maximum length of a plugin's reason for failing to load or to set up, in characters. */
+const MAX_WORDS = 2_000
+/** Maximum bytes that may wait until a plugin reads them. It is more than all responses that the plugin may have in flight. */
+const MAX_UNREAD_BYTES = 134_217_728
 
 export interface ProcessEvents {
-  /** Whatever comes after `setup`, not looked at yet. */
+  /** Any message after `setup`, not validated yet. */
   onMessage(message: FromPlugin): void
-  /** Once, when it is gone without having been asked to close. */
+  /** Called once, when the process exits without a request to close. */
   onEnd(reason: string): void
 }
 
 /**
- * One life of a plugin's process, from its start to its end; it is never started again: make another. What it says is
- * bounded, and who breaks the rules of the channel is ended.
+ * One process of a plugin, from start to exit. It is never restarted. Its messages are limited, and a process that violates the
+ * protocol is killed.
  */
 export class PluginProcess {
   readonly #child: ChildProcess
   readonly #events: ProcessEvents
-  /** Fulfilled when the process is gone. */
+  /** Fulfilled when the process has exited. */
   readonly gone: Promise<void>
   #waiting: { settle(message: FromPlugin): void; fail(error: Error): void } | undefined
   #reason: string | undefined
@@ -53,9 +53,9 @@ export class PluginProcess {
   #second = 0
   #messages = 0
 
-  constructor(place: PluginPlace, files: readonly string[], events: ProcessEvents) {
+  constructor(pluginId: PluginPlace, files: readonly string[], events: ProcessEvents) {
     this.#events = events
-    const child = spawnPlugin(readableBy(place, files))
+    const child = spawnPlugin(readableBy(pluginId, files))
     this.#child = child
     this.gone = new Promise((resolve) => {
       const over = (reason: string): void => {
@@ -67,7 +67,7 @@ export class PluginProcess {
       child.once('close', (code, signal) => over(`ended with ${signal ?? `status ${code}`}`))
       child.once('error', (error) => over(`could not be started: ${error.message}`))
     })
-    child.stdin!.on('error', () => this.kill('takes nothing any more'))
+    child.stdin!.on('error', () => this.kill('no longer reads its input'))
     child.stdout!.on(
       'data',
       createLineReader(
@@ -77,22 +77,23 @@ export class PluginProcess {
       ),
     )
     child.stderr!.on('data', (chunk: Buffer) => {
-      this.#printed = (this.#printed + chunk.toString('utf8').slice(0, KEPT_CHARS)).slice(-KEPT_CHARS)
+      this.#printed = (this.#printed + chunk.toString('utf8').slice(0, MAX_OUTPUT_CHARS)).slice(
+        -MAX_OUTPUT_CHARS,
+      )
     })
   }
 
-  /** For tests and diagnosis. */
   get pid(): number | undefined {
     return this.#child.pid
   }
 
-  /** @throws {Error} what the plugin said against it, that it ended, or that it was late; it is gone then */
+  /** @throws {Error} the plugin's own error, its exit, or a timeout. The process has exited then */
   async load({ use, baseDir, isBuiltIn, names }: PluginPlace, withinMs: number): Promise<PluginDescription> {
     const loaded = await this.#ask({ t: 'load', use, baseDir, isBuiltIn, names }, 'loaded', withinMs)
     return loaded.plugin
   }
 
-  /** @returns for each operation the phases that it has hooks for @throws as `load` does */
+  /** @returns the phases with hooks for each operation @throws as `load` does */
   async setUp(
     message: Extract<ToPlugin, { t: 'setup' }>,
     withinMs: number,
@@ -104,16 +105,15 @@ export class PluginProcess {
   send(message: ToPlugin): void {
     if (this.#isOver) return
     this.#child.stdin!.write(lineOf(message))
-    if (this.#child.stdin!.writableLength > MOST_UNREAD_BYTES) this.kill('does not read what it is told')
+    if (this.#child.stdin!.writableLength > MAX_UNREAD_BYTES) this.kill('does not read its messages')
   }
 
-  /** Ends it at once. */
   kill(reason: string): void {
     this.#reason ??= reason
     this.#child.kill('SIGKILL')
   }
 
-  /** Lets it close, ends it when it takes too long; fulfilled when the process is gone. */
+  /** Asks the process to close, and kills it if that takes too long. Fulfilled when the process has exited. */
   async close(withinMs: number): Promise<void> {
     this.#isClosing = true
     this.send({ t: 'close' })
@@ -122,7 +122,7 @@ export class PluginProcess {
     clearTimeout(late)
   }
 
-  #ask<T extends FromPlugin['t']>(message: ToPlugin, answer: T, withinMs: number) {
+  #ask<T extends FromPlugin['t']>(message: ToPlugin, response: T, withinMs: number) {
     return new Promise<Extract<FromPlugin, { t: T }>>((resolve, reject) => {
       const done = (): void => {
         clearTimeout(late)
@@ -130,10 +130,11 @@ export class PluginProcess {
       }
       const late = setTimeout(() => this.kill(`did not answer within ${withinMs} ms`), withinMs)
       this.#waiting = {
-        settle: (said) => {
+        settle: (result) => {
           done()
-          if (said.t === answer) return resolve(said as Extract<FromPlugin, { t: T }>)
-          const why = said.t === 'refused' ? wordsOf(said.message, MOST_WORDS) : 'it said something else'
+          if (result.t === response) return resolve(result as Extract<FromPlugin, { t: T }>)
+          const why =
+            result.t === 'refused' ? wordsOf(result.message, MAX_WORDS) : 'it sent an unexpected message'
           reject(new Error(why))
           this.kill('refused')
         },
@@ -146,17 +147,17 @@ export class PluginProcess {
     })
   }
 
-  #heard(said: unknown): void {
+  #heard(result: unknown): void {
     if (this.#isOver) return
     const second = Math.floor(performance.now() / 1_000)
     if (second !== this.#second) this.#messages = 0
     this.#second = second
-    if (++this.#messages > MOST_MESSAGES) return this.kill('said more than can be listened to')
+    if (++this.#messages > MAX_MESSAGES) return this.kill('sent too many messages')
     try {
-      this.#take(said as FromPlugin | null)
+      this.#take(result as FromPlugin | null)
     } catch {
-      // What is thrown here would end the vault, which no words of a plugin may do.
-      this.kill('said what can not be read')
+      // No message of a plugin may cause an exception here, because it would end the vault.
+      this.kill('sent an unreadable message')
     }
   }
 
@@ -167,7 +168,7 @@ export class PluginProcess {
   }
 
   #over(reason: string): void {
-    // In one line: a plugin's words can't pretend to be another one.
+    // The output is put on one line, so that it cannot imitate another log line.
     const printed = visibleText(this.#printed.replace(/\s+/g, ' ').trim())
     const why = printed === '' ? reason : `${reason}: ${printed}`
     if (this.#waiting !== undefined) this.#waiting.fail(new Error(why))
@@ -175,15 +176,16 @@ export class PluginProcess {
   }
 }
 
-/** Compiled, this module and the child are .js; run from source, both are .ts. */
+/** The program of the child. Its extension is this module's, which is .js when compiled and .ts in a clone. */
 const program = fileURLToPath(new URL(`./plugin.child${extname(import.meta.url)}`, import.meta.url))
 const shell = '/bin/sh'
 
 /**
- * Starts the process that runs one plugin: an empty environment, no debugger by signal, a bounded heap, no core dumps, no
- * file that it could write a byte to, and Node's permission model without writing, processes, threads, addons and (from Node 25) the network.
+ * Starts the process of one plugin. It has an empty environment, no debugger by signal, a limited heap, no core dumps, and no
+ * file to which it could write. Node's permission model denies it writing, processes, threads, addons and (from Node 25) the
+ * network.
  *
- * @param readable what it may read, as `--allow-fs-read` takes it
+ * @param readable the files that the process may read, in the form of `--allow-fs-read`
  */
 function spawnPlugin(readable: readonly string[]): ChildProcess {
   const known = (flag: string): boolean => process.allowedNodeEnvironmentFlags.has(flag)
@@ -202,14 +204,15 @@ function spawnPlugin(readable: readonly string[]): ChildProcess {
     windowsHide: true,
   }
   if (!existsSync(shell)) return spawn(process.execPath, args, options)
-  // What preloads code into every Node (a profiler, a test runner) puts NODE_OPTIONS into each child, past an empty env.
+  // NODE_OPTIONS is unset, because tools that preload code into every Node (a profiler, a test runner) put it into each child
+  // despite an empty environment.
   const limits = `ulimit -c 0; ulimit -f 0; ulimit -t ${CPU_SECONDS}; ulimit -d ${DATA_KB} 2>/dev/null; unset NODE_OPTIONS; exec "$0" "$@"`
   return guarded(spawn(shell, ['-c', limits, process.execPath, ...args], options))
 }
 
 /**
- * Has a shell of its own wait for the end of this process, however that comes, and end the plugin then: one that loops never
- * reads that its input has ended.
+ * Starts a shell that waits for this process to end for any reason, and then kills the plugin. A looping plugin never notices
+ * that its input has ended.
  */
 function guarded(child: ChildProcess): ChildProcess {
   if (child.pid === undefined) return child
@@ -218,12 +221,12 @@ function guarded(child: ChildProcess): ChildProcess {
     env: {},
     detached: true,
   })
-  // Without it everything works but this.
+  // If the guard cannot start, the plugin still runs.
   guard.once('error', () => undefined)
   guard.stdin.on('error', () => undefined)
   guard.unref()
   ;(guard.stdin as unknown as { unref(): void }).unref()
-  // First, so that it never sees the end of this process with a number that somebody else has by then.
+  // The guard is killed first, so that it never kills a process that has reused the pid.
   child.once('exit', () => guard.kill('SIGKILL'))
   return child
 }

@@ -1,6 +1,6 @@
 import t from 'tap'
-import { pluginFrom } from '../testing/pluginFrom.ts'
-import { authorize, vaultWith } from '../testing/vaultWithPlugins.ts'
+import { pluginFrom } from '../../test/helpers/vault/pluginFrom.ts'
+import { authorize, vaultWith } from '../../test/helpers/vault/vaultWithPlugins.ts'
 
 t.test('a plugin sees frozen data, and whatever it does to it changes nothing', async (t) => {
   const plugin = await pluginFrom(
@@ -29,10 +29,10 @@ t.test('a plugin sees frozen data, and whatever it does to it changes nothing', 
       return { decision: 'allow' }`),
   )
   const { vault, sign } = await vaultWith(t, [plugin])
-  const asked = await sign('3')
-  t.equal(asked.status, 202, 'the rule that asks above 1 USDC still does')
+  const pendingApproval = await sign('3')
+  t.equal(pendingApproval.status, 202, 'the rule that asks above 1 USDC still does')
   t.notOk('decision' in {}, 'this process has the prototypes that it had')
-  const { reasons } = vault.api.approvals.get(asked.body.approval_id, vault.owner)
+  const { reasons } = vault.api.approvals.get(pendingApproval.body.approval_id, vault.owner)
   t.ok(reasons.length > 0)
   const above = await sign('50', 1)
   t.equal(above.body.error.code, 'BUDGET_EXCEEDED_TX', 'nor what rules refuse')
@@ -43,7 +43,7 @@ t.test('a plugin can ask and deny, and says so under its name', async (t) => {
     t,
     authorize(`
       if (x.operation !== 'vault_sign_tx') return
-      // Its clock goes on from the one that it was told.
+      // Its clock continues from the time that it was given.
       const sinceMs = ports.clock.now() - x.startedAtMs
       if (x.request.kind !== 'transaction' || x.request.chain !== 'base' || !(sinceMs >= 0 && sinceMs < 60_000))
         throw new Error('expected the request')
@@ -52,15 +52,15 @@ t.test('a plugin can ask and deny, and says so under its name', async (t) => {
     { name: 'careful', more: "needs: ['clock'], slots: { authorize: { reads: ['verdict'] } }" },
   )
   const { vault, sign } = await vaultWith(t, [plugin])
-  const asked = await sign()
-  t.equal(asked.status, 202)
-  t.strictSame(vault.api.approvals.get(asked.body.approval_id, vault.owner).reasons, [
+  const pendingApproval = await sign()
+  t.equal(pendingApproval.status, 202)
+  t.strictSame(vault.api.approvals.get(pendingApproval.body.approval_id, vault.owner).reasons, [
     'Plugin careful: A plugin wants it.',
   ])
   t.match((await sign('0.25', 1)).body, {
     error: {
       code: 'APPROVAL_DENIED',
-      message: 'The plugin careful refuses this: Come back tomorrow.',
+      message: 'The plugin careful refused the request: Come back tomorrow.',
       details: { plugin: 'careful', code: 'NOT_TODAY' },
     },
   })

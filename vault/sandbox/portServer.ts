@@ -1,87 +1,92 @@
-import type { ApprovalDesk, VaultPorts } from '../../core/plugin/vault.ts'
+import type { ApprovalQueue, ApprovalRequest, VaultPorts } from '../../core/plugin/vault.ts'
 import { visibleText } from '../../core/text/visibleText.ts'
 import { isVaultError } from '../errors/error.ts'
-import type { HostDesk } from '../host/api/desk.ts'
-import { type DeskFacts, type FromPlugin, type ToPlugin, type WireError, wordsOf } from './wire.ts'
+import { type FromPlugin, type QueueFacts, type ToPlugin, type WireError, wordsOf } from './wire.ts'
 
-/** What a plugin may be given, on the vault's side. */
-export interface HostPorts extends Omit<VaultPorts, 'approvals'> {
-  readonly approvals: HostDesk & ApprovalDesk
+/** The approvals that plugins may see and decide. */
+export interface HostApprovalQueue extends Omit<ApprovalQueue, 'trouble'> {
+  /** All approvals that the vault still has. Empty while it is locked. */
+  all(): readonly ApprovalRequest[]
 }
 
-/** Does what a plugin asks of the ports that it was granted, and tells it what changes there. */
+/** The ports for a plugin, on the vault's side. */
+export interface HostPorts extends Omit<VaultPorts, 'approvals'> {
+  readonly approvals: HostApprovalQueue & ApprovalQueue
+}
+
+/** Performs a plugin's calls to the ports that it was granted, and notifies it of changes. */
 export interface PortServer {
-  facts(): DeskFacts
-  /** Begins to tell what changes; returns how to stop, which ends what is under way, too. */
+  facts(): QueueFacts
+  /** Starts the notifications. Returns a function that stops them and ends running calls. */
   attach(send: (message: ToPlugin) => void): () => void
   ask(message: Extract<FromPlugin, { t: 'ask' }>, send: (message: ToPlugin) => void): void
   cancel(id: number): void
   log(message: Extract<FromPlugin, { t: 'log' }>): void
 }
 
-/** Requests of one plugin to the outside that are under way at once, and changes that it asks for. */
-const MOST_UNDER_WAY = 16
+/** Maximum concurrent external requests and changes of one plugin. */
+const MAX_UNDER_WAY = 16
 const LONGEST_REQUEST_MS = 120_000
-const MOST_ANSWER_BYTES = 4_000_000
-const MOST_LOG_LINES = 50
-const MOST_LOG_CHARS = 4_000
+const MAX_ANSWER_BYTES = 4_000_000
+const MAX_LOG_LINES = 50
+const MAX_LOG_CHARS = 4_000
 
-/** @param place names the plugin in the log: `telegram`, a second one `telegram-2` */
-export function createPortServer(place: string, needs: readonly string[], ports: HostPorts): PortServer {
-  const { approvals: desk, egress, store, clock, log } = ports
+/** @param pluginId the plugin's id in the log, such as `telegram`, or `telegram-2` for a second one */
+export function createPortServer(pluginId: string, needs: readonly string[], ports: HostPorts): PortServer {
+  const { approvals: approvalQueue, egress, store, clock, log } = ports
   const has = (need: string): boolean => needs.includes(need)
   const underWay = new Map<number, AbortController>()
   let second = 0
   let lines = 0
 
-  function facts(): DeskFacts {
-    const isLocked = desk.isLocked()
+  function facts(): QueueFacts {
+    const isLocked = approvalQueue.isLocked()
     return {
       now: clock.now(),
       isLocked,
-      questions: has('approvals') ? desk.all() : [],
+      approvals: has('approvals') ? approvalQueue.all() : [],
       ...(has('store') && !isLocked && { stored: store.read() }),
     }
   }
 
-  /** Who answered, for the log: the plugin's own words can't pass for the owner's. */
+  /** The name of the decider for the log. A name from the plugin cannot be mistaken for the owner. */
   const answeredBy = (by: unknown): string => {
     const words = visibleText(textOf(by, 200))
-    return words.startsWith(`${place} `) ? words : `${place}: ${words}`
+    return words.startsWith(`${pluginId} `) ? words : `${pluginId}: ${words}`
   }
 
   async function perform(port: unknown, args: readonly unknown[], signal: AbortSignal): Promise<unknown> {
     if (port === 'approve' && has('approvals'))
-      return desk.approve(textOf(args[0]), textOf(args[1]), answeredBy(args[2]))
-    if (port === 'deny' && has('approvals')) return desk.deny(textOf(args[0]), answeredBy(args[1]))
+      return approvalQueue.approve(textOf(args[0]), textOf(args[1]), answeredBy(args[2]))
+    if (port === 'deny' && has('approvals')) return approvalQueue.deny(textOf(args[0]), answeredBy(args[1]))
     if (port === 'trouble' && has('approvals'))
-      return desk.trouble(args[0] === null ? null : visibleText(textOf(args[0], 500)))
+      return approvalQueue.trouble(args[0] === null ? null : visibleText(textOf(args[0], 500)))
     if (port === 'write' && has('store')) return store.write(JSON.parse(textOf(args[0], 1_000_000)))
     if (port === 'egress' && has('egress')) return request(args[0] as Record<string, unknown>, signal)
-    throw new Error('This plugin was not granted that.')
+    throw new Error('This plugin has no access to this port.')
   }
 
   async function request(given: Record<string, unknown>, signal: AbortSignal): Promise<object> {
     const { url, method, headers, body, timeoutMs, maxBytes } = given
     const named = Object.entries((headers ?? {}) as object).map(([name, value]) => [name, textOf(value)])
-    const { status, ...answer } = await egress.request({
+    const { status, ...response } = await egress.request({
       url: textOf(url),
       method: textOf(method),
       headers: Object.fromEntries(named),
       ...(body !== undefined && { body: Buffer.from(textOf(body, 1_000_000), 'base64') }),
       timeoutMs: within(timeoutMs, LONGEST_REQUEST_MS),
-      maxBytes: within(maxBytes, MOST_ANSWER_BYTES),
+      maxBytes: within(maxBytes, MAX_ANSWER_BYTES),
       signal,
     })
-    return { status, headers: answer.headers, body: Buffer.from(answer.body).toString('base64') }
+    return { status, headers: response.headers, body: Buffer.from(response.body).toString('base64') }
   }
 
   return {
     facts,
     attach(send) {
       const stops = [
-        ...(has('approvals') ? [desk.watch((question) => send({ t: 'question', question }))] : []),
-        desk.watchLock(() => send({ t: 'lock', facts: facts() })),
+        ...(has('approvals') ? [approvalQueue.watch((approval) => send({ t: 'question', approval }))] : []),
+        approvalQueue.watchLock(() => send({ t: 'lock', facts: facts() })),
       ]
       return () => {
         for (const stop of stops) stop()
@@ -92,8 +97,8 @@ export function createPortServer(place: string, needs: readonly string[], ports:
     ask({ id, port, args }, send) {
       const refuse = (error: unknown): void => send({ t: 'answer', id, error: wireError(error) })
       if (!Number.isSafeInteger(id) || underWay.has(id) || !Array.isArray(args)) return
-      if (underWay.size >= MOST_UNDER_WAY)
-        return refuse(new Error(`Expected at most ${MOST_UNDER_WAY} at once.`))
+      if (underWay.size >= MAX_UNDER_WAY)
+        return refuse(new Error(`Expected at most ${MAX_UNDER_WAY} requests at once.`))
       const stop = new AbortController()
       underWay.set(id, stop)
       perform(port, args, stop.signal)
@@ -108,19 +113,19 @@ export function createPortServer(place: string, needs: readonly string[], ports:
       const now = Math.floor(performance.now() / 1_000)
       if (now !== second) lines = 0
       second = now
-      if (++lines > MOST_LOG_LINES) return
+      if (++lines > MAX_LOG_LINES) return
       const write = level === 'debug' || level === 'info' || level === 'warn' ? log[level] : log.error
       const shown = JSON.stringify(fields ?? {})
-      const said = shown.length > MOST_LOG_CHARS ? {} : { said: JSON.parse(shown) }
-      write.call(log, { plugin: place, ...said }, wordsOf(text, 500))
+      const logFields = shown.length > MAX_LOG_CHARS ? {} : { fields: JSON.parse(shown) }
+      write.call(log, { plugin: pluginId, ...logFields }, wordsOf(text, 500))
     },
   }
 }
 
-/** @throws {Error} for what is no text, or a longer one */
-function textOf(value: unknown, mostChars = 10_000): string {
-  if (typeof value === 'string' && value.length <= mostChars) return value
-  throw new Error(`Expected a text of at most ${mostChars} characters.`)
+/** Returns a string. @throws {Error} for any other value, or a longer string */
+function textOf(value: unknown, maxChars = 10_000): string {
+  if (typeof value === 'string' && value.length <= maxChars) return value
+  throw new Error(`Expected a text of at most ${maxChars} characters.`)
 }
 
 const within = (value: unknown, most: number): number =>
@@ -128,10 +133,10 @@ const within = (value: unknown, most: number): number =>
 
 function wireError(error: unknown): WireError {
   const { code, message } = (error ?? {}) as { code?: unknown; message?: unknown }
-  // What is no refusal may say what it should not.
+  // The message of an unexpected error is not passed on, because it may contain a secret.
   const isTold = isVaultError(error) || /^EGRESS_|^VALIDATION_ERROR$/.test(String(code)) || code === undefined
   return {
     ...(typeof code === 'string' && { code }),
-    message: isTold && typeof message === 'string' ? message : 'The vault could not do it.',
+    message: isTold && typeof message === 'string' ? message : 'The vault could not perform this action.',
   }
 }

@@ -2,33 +2,35 @@ import { existsSync, readdirSync, realpathSync } from 'node:fs'
 import { dirname, join, parse, relative, resolve, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-/** The folder of this program's own code: of the sources, or of what was built of them. */
+/** The folder of this program's own code: the sources, or the build output. */
 const own = fileURLToPath(new URL('../../', import.meta.url))
-/** What code can be in; nothing else of a folder that is not the plugin's own. */
+/** Names of code files. In a folder that is not the plugin's own, only these are readable. */
 const code = /^(?:package\.json|.+\.(?:[cm]?[jt]s))$/
 
 export interface PluginPlace {
-  /** As the configuration has it: a file (`./…`, `../…`, `/…`) or a package; not looked at for a built-in one. */
+  /**
+   * The value of `use` in the configuration, which is a file (`./…`, `../…`, `/…`) or a package. Ignored for a built-in plugin.
+   */
   readonly use: string
   readonly isBuiltIn: boolean
   /** The folder of the configuration. */
   readonly baseDir: string
-  /** The folder of the vault, of which nothing is to be read. */
+  /** The folder of the vault, which is never readable. */
   readonly home: string
-  /** Of the built-in plugins, for messages. */
+  /** Names of the built-in plugins, for messages. */
   readonly names: readonly string[]
 }
 
 /**
- * What the process of a plugin may read, as Node's `--allow-fs-read` takes it: this program's code, installed packages, the
- * plugin's own folder without links that lead out of it, and the files that the owner named in its options. Of the folder of the vault, or of the
- * configuration, or of one around these, its code files and nothing else.
+ * The files that a plugin's process may read, in the form of Node's `--allow-fs-read`. These are this program's code, installed
+ * packages, the plugin's own folder without links that lead out of it, and the files that the owner named in its options. In
+ * the folders of the vault and the configuration, and in their parent folders, only code files are readable.
  */
 export function readableBy(
   { use, isBuiltIn, baseDir, home }: PluginPlace,
   files: readonly string[],
 ): string[] {
-  const root = dirname(resolve(own)) // built, package.json is one folder up
+  const root = dirname(resolve(own)) // in the build output, package.json is one folder up
   const paths = [
     ...['core', 'vault', 'node_modules'].map((name) => join(own, name, '*')),
     join(own, 'package.json'),
@@ -40,43 +42,43 @@ export function readableBy(
     paths.push(...packageFolders(baseDir))
     if (isFile(use)) paths.push(...ownFiles(dirname(resolve(baseDir, use)), [baseDir, home]))
   }
-  // A star is Node's wildcard: a path that has one itself would allow more than it says.
+  // A path with a star is left out. Node would read the star as a wildcard and allow more than that path.
   return paths.filter((path) => !path.slice(0, -1).includes('*'))
 }
 
 export const isFile = (use: string): boolean => /^(?:\.{1,2})?\//.test(use) || resolve(use) === use
 
 function ownFiles(folder: string, guarded: readonly string[]): string[] {
-  if (!guarded.some((one) => isWithin(folder, resolve(one)))) return withoutWaysOut(folder)
-  // The plugin's process says what is not there.
+  if (!guarded.some((one) => isWithin(folder, resolve(one)))) return withoutLinksOut(folder)
+  // If the folder is missing, the plugin's process reports it.
   if (!existsSync(folder)) return []
   return readdirSync(folder, { withFileTypes: true })
     .filter((entry) => !entry.isDirectory() && code.test(entry.name))
     .map(({ name }) => join(folder, name))
 }
 
-/** More is not looked through. */
-const MOST_ENTRIES = 50_000
+/** Maximum files of a plugin's folder that are checked. */
+const MAX_ENTRIES = 50_000
 
 /**
- * A folder with all that is in it, but for links that lead out of it: Node's permission model looks at the path that is
- * asked for and follows them.
+ * A folder with all its content, except for links that lead out of it. Node's permission model checks the requested path and
+ * then follows links.
  *
- * @throws {Error} for a folder of very many files
+ * @throws {Error} for a folder with too many files
  */
-function withoutWaysOut(folder: string): string[] {
+function withoutLinksOut(folder: string): string[] {
   if (!existsSync(folder)) return [join(folder, '*')]
   const real = realpathSync(folder)
   let entries = 0
-  const look = (at: string): { readonly paths: string[]; readonly isWhole: boolean } => {
+  const scan = (at: string): { readonly paths: string[]; readonly isWhole: boolean } => {
     const paths: string[] = []
     let isWhole = true
     for (const entry of readdirSync(at, { withFileTypes: true })) {
-      if (++entries > MOST_ENTRIES)
-        throw new Error(`Expected at most ${MOST_ENTRIES} files in the folder of a plugin: ${folder}`)
+      if (++entries > MAX_ENTRIES)
+        throw new Error(`Expected at most ${MAX_ENTRIES} files in the folder of a plugin: ${folder}`)
       const path = join(at, entry.name)
       if (entry.isDirectory()) {
-        const inner = look(path)
+        const inner = scan(path)
         paths.push(...inner.paths)
         isWhole &&= inner.isWhole
       } else if (!entry.isSymbolicLink() || leadsInto(real, path)) paths.push(path)
@@ -84,19 +86,19 @@ function withoutWaysOut(folder: string): string[] {
     }
     return isWhole ? { paths: [join(at, '*')], isWhole } : { paths, isWhole }
   }
-  return look(folder).paths
+  return scan(folder).paths
 }
 
 function leadsInto(folder: string, link: string): boolean {
   try {
     return isWithin(folder, realpathSync(link))
   } catch {
-    // Nothing is there, and a plugin can't put anything there.
+    // The path does not exist, and a plugin cannot create it.
     return false
   }
 }
 
-/** `node_modules` of a folder and of each one around it, where Node looks for packages. */
+/** The folders `node_modules` in a folder and in all its parents, where Node looks for packages. */
 function packageFolders(from: string): string[] {
   const folders: string[] = []
   const { root } = parse(from)
@@ -107,6 +109,6 @@ function packageFolders(from: string): string[] {
 }
 
 const isWithin = (outer: string, inner: string): boolean => {
-  const way = relative(outer, inner)
-  return way === '' || !(way === '..' || way.startsWith(`..${sep}`) || resolve(way) === way)
+  const path = relative(outer, inner)
+  return path === '' || !(path === '..' || path.startsWith(`..${sep}`) || resolve(path) === path)
 }

@@ -1,5 +1,10 @@
-import type { VaultDecision, VaultExchange, VaultOperation, VaultPhase } from '../../core/plugin/vault.ts'
-import { vaultOperations } from '../../core/plugin/vault.ts'
+import {
+  type VaultDecision,
+  type VaultExchange,
+  type VaultOperation,
+  type VaultPhase,
+  vaultOperations,
+} from '../../core/plugin/vault.ts'
 import { visibleText } from '../../core/text/visibleText.ts'
 import { VaultError } from '../errors/error.ts'
 import { PluginProcess } from './pluginProcess.ts'
@@ -7,15 +12,17 @@ import { createPortServer, type HostPorts } from './portServer.ts'
 import type { PluginPlace } from './readable.ts'
 import { type FromPlugin, wordsOf } from './wire.ts'
 
-/** How long a plugin may take, in milliseconds, and how it comes back. */
+/** A plugin's time limits and restart pauses, in ms. */
 export interface PluginLimits {
   readonly loadMs: number
   readonly callMs: number
   readonly closeMs: number
-  /** The wait before it is started again: the first, doubled each time it ends soon after, and the longest. */
+  /**
+   * Pause before the first restart, in ms. It doubles each time the plugin exits soon after a start, up to the longest pause.
+   */
   readonly restartMinMs: number
   readonly restartMaxMs: number
-  /** One that was up so long before it ended was well: the next wait is the first again. */
+  /** How long a plugin must run to count as healthy, in ms. After that, the next pause is the first one again. */
   readonly steadyMs: number
 }
 
@@ -28,31 +35,30 @@ export const defaultPluginLimits: PluginLimits = {
   steadyMs: 60_000,
 }
 
-/** Calls of one plugin that wait for it at once. */
-const MOST_CALLS = 256
+/** Maximum calls that may wait for one plugin. */
+const MAX_CALLS = 256
 
-/** A plugin of the configuration: found, described by itself, its options checked. Nothing of it runs in this process. */
+/** A plugin of the configuration, with its description and validated options. None of its code runs in this process. */
 export interface PluginToRun {
   readonly name: string
   readonly needs: readonly string[]
   readonly where: PluginPlace
-  /** Files that the owner named in its options. */
+  /** Files that the owner named in the plugin's options. */
   readonly files: readonly string[]
   readonly options: unknown
 }
 
-/** A plugin in a process of its own. */
+/** A plugin in its own process. */
 export interface SandboxedPlugin {
-  /** The phases in which it takes part in an operation. */
+  /** The phases in which the plugin has hooks for an operation. */
   phasesOf(operation: VaultOperation): readonly string[]
   /**
-   * What it says about a request.
-   * @throws {VaultError} `PLUGIN_FAILED` when it says nothing, nothing in time, or something else
+   * The plugin's decision on a request.
+   * @throws {VaultError} `PLUGIN_FAILED` when it returns nothing, returns too late, or returns an invalid decision
    */
   decide(phase: VaultPhase, x: VaultExchange): Promise<VaultDecision | undefined>
   start(): void
   close(): Promise<void>
-  /** Of its process, for tests and diagnosis. */
   readonly pid: number | undefined
 }
 
@@ -62,35 +68,35 @@ interface Call {
 }
 
 /**
- * Starts a plugin, and again whenever it ends: a plugin that throws, hangs or dies refuses the requests that it takes part
- * in, and nothing else.
+ * Starts a plugin, and restarts it whenever it exits. If a plugin throws, hangs or dies, only requests with its hooks are
+ * refused.
  *
- * @param place names it in the log
- * @throws {Error} when it can't be loaded or refuses its set-up
+ * @param pluginId the plugin's id in the log
+ * @throws {Error} when the plugin cannot be loaded or fails its setup
  */
 export async function startPlugin(
   plugin: PluginToRun,
-  place: string,
+  pluginId: string,
   ports: HostPorts,
   limits: PluginLimits,
 ): Promise<SandboxedPlugin> {
   const { where, files, options, needs } = plugin
   const { log } = ports
-  const server = createPortServer(place, needs, ports)
+  const server = createPortServer(pluginId, needs, ports)
   const calls = new Map<number, Call>()
   let nextId = 1
   let current: PluginProcess | undefined
   let isServing = false
   let isClosed = false
-  /** When the life that counts began; at no time, while none does. */
+  /** When the current process started. Infinity if there is none. */
   let startedAt = Number.POSITIVE_INFINITY
   let failures = 0
   let restart: NodeJS.Timeout | undefined
   let starting: Promise<unknown> | undefined
-  /** The life that is loaded or set up, and does not count yet. */
+  /** The process that is being loaded or set up. */
   let beginning: PluginProcess | undefined
 
-  /** One life: loaded and set up. @returns its hooks */
+  /** Starts one process, in which it loads the plugin and sets it up. @returns the plugin's hooks */
   async function live(): Promise<ReadonlyMap<string, readonly string[]>> {
     let detach = (): void => {}
     const life = new PluginProcess(where, files, {
@@ -122,14 +128,14 @@ export async function startPlugin(
     failures = performance.now() - startedAt > limits.steadyMs ? 1 : failures + 1
     const waitMs = Math.min(limits.restartMaxMs, limits.restartMinMs * 2 ** Math.min(failures - 1, 20))
     log.error(
-      { plugin: place, reason, waitMs },
-      'a plugin ended: what it takes part in is refused until it is back',
+      { plugin: pluginId, reason, waitMs },
+      'a plugin exited, so the vault refuses its operations until the plugin is back',
     )
     restart = setTimeout(() => {
       starting = live().then(
         (again) => {
-          if (!isSame(routes, again)) return current?.kill('takes part in other operations than before')
-          log.info({ plugin: place }, 'the plugin is back')
+          if (!isSame(routes, again)) return current?.kill('has hooks for other operations than before')
+          log.info({ plugin: pluginId }, 'the plugin is back')
         },
         (error: unknown) => ended(error instanceof Error ? error.message : String(error)),
       )
@@ -137,12 +143,12 @@ export async function startPlugin(
   }
 
   function hear(life: PluginProcess, message: FromPlugin): void {
-    const send = (answer: Parameters<PluginProcess['send']>[0]) => life.send(answer)
+    const send = (response: Parameters<PluginProcess['send']>[0]) => life.send(response)
     if (message?.t === 'ask') return server.ask(message, send)
     if (message?.t === 'cancel') return server.cancel(message.id)
     if (message?.t === 'log') return server.log(message)
     if (message?.t !== 'decided' && message?.t !== 'threw')
-      return life.kill('said something that is no message')
+      return life.kill('sent something other than a message')
     const call = calls.get(message.id)
     calls.delete(message.id)
     if (message.t === 'threw') return call?.fail(`threw: ${wordsOf(message.message, 500)}`)
@@ -160,16 +166,26 @@ export async function startPlugin(
       const life = current
       const refuse = (reason: string, cause?: string): VaultError => {
         log.warn(
-          { plugin: place, operation: x.operation, requestId: x.requestId, phase, reason: cause ?? reason },
-          'a plugin failed; the request was refused',
+          {
+            plugin: pluginId,
+            operation: x.operation,
+            requestId: x.requestId,
+            phase,
+            reason: cause ?? reason,
+          },
+          'a plugin failed, so the request was refused',
         )
-        return new VaultError('PLUGIN_FAILED', `The plugin ${place} ${reason}, so the vault refuses this.`, {
-          details: { plugin: place },
-          retryAfterSeconds: 1,
-        })
+        return new VaultError(
+          'PLUGIN_FAILED',
+          `The plugin ${pluginId} ${reason}, so the vault refused the request.`,
+          {
+            details: { plugin: pluginId },
+            retryAfterSeconds: 1,
+          },
+        )
       }
-      if (life === undefined) return Promise.reject(refuse('is being started again'))
-      if (calls.size >= MOST_CALLS) return Promise.reject(refuse('has too much to do'))
+      if (life === undefined) return Promise.reject(refuse('is being restarted'))
+      if (calls.size >= MAX_CALLS) return Promise.reject(refuse('is at capacity'))
       const id = nextId++
       return new Promise((resolve, reject) => {
         const late = setTimeout(() => life.kill(`did not decide within ${limits.callMs} ms`), limits.callMs)
@@ -193,27 +209,27 @@ export async function startPlugin(
     async close() {
       isClosed = true
       clearTimeout(restart)
-      // Nobody waits for one that is being started: it has nothing to bring to its end.
-      beginning?.kill('the vault closes')
+      // No call waits for a plugin that is still starting, so it is killed.
+      beginning?.kill('the vault is closing')
       await starting
       await current?.close(limits.closeMs)
     },
   }
 }
 
-/** A decision, its words in a form that hides nothing, or in words what is wrong with it. */
-function readDecision(said: unknown): VaultDecision | undefined | string {
-  if (said === undefined || said === null) return undefined
-  const { decision, reason, code, message } = said as Record<string, unknown>
+/** A valid decision, with invisible characters in its texts escaped. For an invalid one, a message about the problem. */
+function readDecision(value: unknown): VaultDecision | undefined | string {
+  if (value === undefined || value === null) return undefined
+  const { decision, reason, code, message } = value as Record<string, unknown>
   if (decision === 'allow') return undefined
   if (decision === 'ask' && isText(reason, 500)) return { decision, reason: visibleText(reason) }
   if (decision === 'deny' && isText(message, 500) && isText(code, 64) && /^[A-Z][A-Z0-9_]*$/.test(code))
     return { decision, code, message: visibleText(message) }
-  return 'gave no decision: expected allow, ask with a reason, or deny with a code and a message'
+  return 'returned no valid decision: expected allow, ask with a reason, or deny with a code and a message'
 }
 
-const isText = (value: unknown, mostChars: number): value is string =>
-  typeof value === 'string' && value !== '' && value.length <= mostChars
+const isText = (value: unknown, maxChars: number): value is string =>
+  typeof value === 'string' && value !== '' && value.length <= maxChars
 
 function routesOf(given: Record<string, unknown>): ReadonlyMap<string, readonly string[]> {
   const routes = new Map<string, readonly string[]>()

@@ -1,14 +1,20 @@
 import type {
-  ApprovalQuestion,
+  ApprovalRequest,
   VaultDecision,
   VaultExchange,
   VaultOperation,
   VaultPhase,
 } from '../../core/plugin/vault.ts'
+/** Freezes JSON deeply, so that it cannot change after it was checked. */
+export function freezeJson<T>(value: T): T {
+  if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value
+  for (const inner of Object.values(value)) freezeJson(inner)
+  return Object.freeze(value)
+}
 
 /**
- * What goes between the vault and the process of one plugin: one JSON object a line. The vault believes nothing that comes
- * from there; every field is read with its type.
+ * Messages between the vault and a plugin's process, as one JSON object per line. The vault trusts none of the plugin's
+ * messages and checks the type of every field.
  */
 export type ToPlugin =
   | {
@@ -16,11 +22,11 @@ export type ToPlugin =
       readonly use: string
       readonly baseDir: string
       readonly isBuiltIn: boolean
-      /** Of the built-in plugins, for messages. */
+      /** Names of the built-in plugins, for messages. */
       readonly names: readonly string[]
     }
-  | { readonly t: 'setup'; readonly options: unknown; readonly facts: DeskFacts }
-  | { readonly t: 'start'; readonly facts: DeskFacts }
+  | { readonly t: 'setup'; readonly options: unknown; readonly facts: QueueFacts }
+  | { readonly t: 'start'; readonly facts: QueueFacts }
   | {
       readonly t: 'call'
       readonly id: number
@@ -29,32 +35,32 @@ export type ToPlugin =
       readonly x: VaultExchange
       readonly now: number
     }
-  | { readonly t: 'question'; readonly question: ApprovalQuestion }
-  | { readonly t: 'lock'; readonly facts: DeskFacts }
-  /** The answer to an `ask`. */
+  | { readonly t: 'question'; readonly approval: ApprovalRequest }
+  | { readonly t: 'lock'; readonly facts: QueueFacts }
+  /** The response to an `ask`. */
   | { readonly t: 'answer'; readonly id: number; readonly value?: unknown; readonly error?: WireError }
   | { readonly t: 'close' }
 
 export type FromPlugin =
   | { readonly t: 'loaded'; readonly plugin: PluginDescription }
   | { readonly t: 'ready'; readonly routes: Readonly<Record<string, readonly string[]>> }
-  /** `load` or `setup` failed. */
+  /** `load` or `setup` has failed. */
   | { readonly t: 'refused'; readonly message: string }
   | { readonly t: 'decided'; readonly id: number; readonly decision?: VaultDecision | null }
   | { readonly t: 'threw'; readonly id: number; readonly message: string }
   | { readonly t: 'ask'; readonly id: number; readonly port: string; readonly args: readonly unknown[] }
-  /** Nobody wants the answer of this `ask` any more. */
+  /** The plugin no longer needs the response to this `ask`. */
   | { readonly t: 'cancel'; readonly id: number }
   | { readonly t: 'log'; readonly level: string; readonly fields: unknown; readonly text: string }
   | { readonly t: 'closed' }
 
-/** What a plugin's ports know without asking: renewed at the start and with each lock and unlock. */
-export interface DeskFacts {
+/** State that a plugin's ports store locally. It is sent at the start and with each lock and unlock. */
+export interface QueueFacts {
   readonly now: number
   readonly isLocked: boolean
-  /** Of a plugin that needs `approvals`; none while locked. */
-  readonly questions: readonly ApprovalQuestion[]
-  /** Of a plugin that needs `store`; absent when nothing was written, and while locked. */
+  /** Approvals for a plugin that needs `approvals`. Empty while the vault is locked. */
+  readonly approvals: readonly ApprovalRequest[]
+  /** The stored value for a plugin that needs `store`. Absent if nothing was written, and while the vault is locked. */
   readonly stored?: unknown
 }
 
@@ -63,7 +69,7 @@ export interface WireError {
   readonly message: string
 }
 
-/** What a plugin says of itself before it does anything, as plain data. */
+/** A plugin's description of itself as plain data. The plugin sends it before it does anything else. */
 export interface PluginDescription {
   readonly name: string
   readonly api: 1
@@ -72,14 +78,14 @@ export interface PluginDescription {
   readonly slots?: unknown
 }
 
-/** A text that a plugin gave, cut; nothing for what is no text. */
-export const wordsOf = (value: unknown, mostChars: number): string =>
-  typeof value === 'string' ? value.slice(0, mostChars) : ''
+/** A plugin's text, cut to a length. Empty if the value is not a string. */
+export const wordsOf = (value: unknown, maxChars: number): string =>
+  typeof value === 'string' ? value.slice(0, maxChars) : ''
 
-/** The longest line that is taken from a plugin: above a stored value and any request that it may send. */
+/** Maximum length of a line from a plugin, in bytes. A stored value and any request that it may send are shorter. */
 export const MAX_LINE_BYTES = 1_048_576
 
-/** One line. Integers that JSON has no number for become text, bytes become hex. */
+/** A message as one line. Integers beyond JSON's safe range become strings, and bytes become hex. */
 export const lineOf = (message: ToPlugin | FromPlugin): string => `${JSON.stringify(message, plain)}\n`
 
 function plain(this: unknown, key: string, value: unknown): unknown {
@@ -89,9 +95,9 @@ function plain(this: unknown, key: string, value: unknown): unknown {
 }
 
 /**
- * Cuts a stream into lines and reads them.
+ * Splits a stream into lines and parses them.
  *
- * @param onBad told what is wrong; after that nothing more is read
+ * @param onBad receives the problem. Nothing more is read then
  */
 export function createLineReader(
   maxBytes: number,
@@ -111,7 +117,7 @@ export function createLineReader(
       const end = chunk.indexOf(0x0a, at)
       const part = chunk.subarray(at, end === -1 ? undefined : end)
       bytes += part.length
-      if (bytes > maxBytes) return bad('said more at once than is taken')
+      if (bytes > maxBytes) return bad('sent a line that is too long')
       parts.push(part)
       if (end === -1) return
       const text = Buffer.concat(parts).toString('utf8')
@@ -122,7 +128,7 @@ export function createLineReader(
       try {
         message = JSON.parse(text)
       } catch {
-        return bad('wrote to the channel between it and the vault')
+        return bad('wrote to its channel to the vault')
       }
       onMessage(message)
     }

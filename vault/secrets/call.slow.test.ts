@@ -2,8 +2,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net'
 import fc from 'fast-check'
 import t from 'tap'
-import { createEgress } from '../../adapters/egress/createEgress.ts'
-import { password, startVault } from '../testing/startVault.ts'
+import { createEgress } from '../../adapters/egress/egress.ts'
+import { password, startVault } from '../../test/helpers/vault/startVault.ts'
 import { isAllowedCall, readCallUrl } from './callTarget.ts'
 import { createMask } from './maskSecret.ts'
 
@@ -121,7 +121,7 @@ t.test(
     const { vault } = await start(t, (_req, res) => res.end('ok'))
     const put = (value: string, settings: object = {}, scope = 'credentials.api.new') =>
       vault.asOwner('POST', '/v1/vault/write', { scope, value, settings })
-    for (const [value, said] of [
+    for (const [value, lines] of [
       ['line one\nline two', /a line break as character 9 of 17/],
       ['S3cr3t\r\n', /a line break as character 7 of 8/],
       ['S3cr3t\0', /a control character \(0x00\) as character 7/],
@@ -129,12 +129,12 @@ t.test(
       ['S3cr3t\u0085', /a control character \(0x85\)/],
       ['pässwörd', /a character outside of ASCII as character 2 of 8/],
       ['S3cr3t\u{1f600}', /a character outside of ASCII as character 7 of 7/],
-      [' S3cr3t', /begins or ends with a blank/],
+      [' S3cr3t', /begins or ends with a space/],
     ] as const) {
       for (const settings of [{}, { inject: { kind: 'header', name: 'x-api-key' } }]) {
         const { status, body } = await put(value, settings)
         t.match([status, body.error.code], [400, 'VALIDATION_ERROR'], JSON.stringify(value))
-        t.match(body.error.message, said)
+        t.match(body.error.message, lines)
         t.notMatch(body.error.message, /S3cr3t|line one|ssw/)
       }
     }
@@ -341,7 +341,7 @@ t.test('a call stands in the log before it leaves, also where the vault is locke
     const there = new Promise<() => void>((resolve) => {
       arrived = resolve
     })
-    const answer = asked()
+    const response = asked()
     const finish = await there
     t.match(await vault.asOwner('GET', '/v1/vault/activity?action=CALL&limit=1'), {
       body: { events: [{ agent: 'caller', status: /APPROVED/ }] },
@@ -349,7 +349,7 @@ t.test('a call stands in the log before it leaves, also where the vault is locke
     await vault.asOwner('POST', '/v1/vault/lock', {})
     if (isLost) seen.at(-1)!.socket.destroy()
     else finish()
-    const answered = await answer
+    const answered = await response
     await vault.asOwner('POST', '/v1/vault/unlock', { password })
     return answered
   }
@@ -369,8 +369,13 @@ t.test('using a credential is not reading it', async (t) => {
   const read = await agent.call('POST', '/v1/vault/read', { scope, agent_name: 'x' })
   t.equal(read.body.error.code, 'SCOPE_DENIED')
   const reader = await vault.agent('reader', [`read:${scope}`])
-  const asked = await reader.call('POST', '/v1/vault/read', { scope, agent_name: 'x' }, { prefer: 'wait=0' })
-  t.equal(asked.status, 202, 'and reading it is asked for, every time')
+  const pendingApproval = await reader.call(
+    'POST',
+    '/v1/vault/read',
+    { scope, agent_name: 'x' },
+    { prefer: 'wait=0' },
+  )
+  t.equal(pendingApproval.status, 202, 'and reading it is asked for, every time')
   const auto = await vault.asOwner('POST', '/v1/vault/agents', {
     name: 'auto',
     scopes: [`auto:read:${scope}`],
@@ -513,7 +518,7 @@ t.test('a long credential, such as a signed token, is masked as a short one is',
 })
 
 t.test('a text made to keep the mask busy does not, and the vault goes on meanwhile', async (t) => {
-  // Each would take hours, were a repetition in the patterns without a bound.
+  // Each would take hours if a repetition in the patterns had no upper limit.
   const mask = createMask(['ghp_S3cr3t/with "quotes"&\\\\ and\nlines'])
   const pieces = [
     '\\',
@@ -530,7 +535,7 @@ t.test('a text made to keep the mask busy does not, and the vault goes on meanwh
   ]
   const nul = 'g\0\0\0h\0\0\0p\0\0\0_\0\0\0S\0\0\0'
   for (const piece of [...pieces, nul, '103,104,112,95,', 'Z2hwX1MzY3Iz']) {
-    // Of this process alone: what else the machine has to do doesn't count.
+    // Only this process's time: other load on the machine does not count.
     let last = process.cpuUsage()
     let longestMs = 0
     const look = () => {
@@ -577,8 +582,8 @@ t.test('the owner is told when a credential would travel unencrypted', async (t)
   t.match((await put('http://api.example.com')).warnings, [/http:\/\/api\.example\.com unencrypted/])
   const agent = await vault.agent('careful', [`ask:${scope}`])
   const body = { scope, method: 'GET', url: 'http://api.example.com/x' }
-  const asked = await agent.call('POST', '/v1/vault/call', body, { prefer: 'wait=0' })
-  t.match(vault.api.approvals.get(asked.body.approval_id, vault.owner).warnings, [/unencrypted/])
+  const pendingApproval = await agent.call('POST', '/v1/vault/call', body, { prefer: 'wait=0' })
+  t.match(vault.api.approvals.get(pendingApproval.body.approval_id, vault.owner).warnings, [/unencrypted/])
 })
 
 t.test('a mask leaves nothing of a secret, wherever it stands in base64', async () => {
@@ -590,7 +595,7 @@ t.test('a mask leaves nothing of a secret, wherever it stands in base64', async 
       async (text, before, after) => {
         const bytes = Buffer.concat([Buffer.from(before), Buffer.from(text), Buffer.from(after)])
         const masked = await createMask([text])(bytes.toString('base64'))
-        // At most the two letters at each end, which other bytes share, may be left.
+        // At most the two letters at each end, which other bytes share, may remain.
         return (
           masked.includes('[secret]') &&
           !(await createMask([text])(masked.replaceAll('[secret]', ''))).includes('[secret]')

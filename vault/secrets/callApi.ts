@@ -1,11 +1,11 @@
-import type { EgressAnswer, EgressRequest } from '../../core/ports/egress.ts'
+import type { EgressRequest, EgressResponse } from '../../core/ports/egress.ts'
 import { isVaultError, VaultError } from '../errors/error.ts'
 import type { VaultEgress } from '../ports/egress.ts'
 import { isAllowedCall, parameterNames } from './callTarget.ts'
 import { assertFits, type Credential, type Injection } from './credential.ts'
 import { createMask } from './maskSecret.ts'
 
-/** A call as it was checked and frozen; the secret is not in it. */
+/** A validated and frozen call, without the secret. */
 export interface FrozenCall {
   readonly method: string
   readonly url: string
@@ -13,7 +13,7 @@ export interface FrozenCall {
   readonly body: string | null
 }
 
-export interface CallAnswer {
+export interface CallResponse {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
   readonly body: string
@@ -26,9 +26,10 @@ const MAX_ANSWER_BYTES = 1_048_576
 const headerName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}$/
 const headerValue = /^[\x20-\x7e]{0,4096}$/
 /**
- * What an agent may not set: credentials of its own, framing, what servers trust about where a call comes from, what makes
- * it another call than the one that the rules judged, and what lets the answer come in pieces or encodings that hide the
- * secret from the mask. Judged with every other character as `-`, as servers read names that hand them on as variables.
+ * Headers that an agent may not set. They are credentials, framing, headers by which servers trust the origin of a call,
+ * headers that make it a different call than the rules judged, and headers that request ranges or encodings in which the mask
+ * would not find the secret. Characters other than letters and digits are compared as `-`, because servers pass header names on
+ * as variable names.
  */
 const reserved = new RegExp(
   `^(?:${[
@@ -40,45 +41,49 @@ const reserved = new RegExp(
   ].join('|')})$`,
 )
 
-/** Headers of an answer that mean something to the agent. `set-cookie` would be a credential of its own. */
+/** Response headers that the agent may get. `set-cookie` is not one of them, because a cookie is a credential of its own. */
 const passedOn =
   /^(?:content-type|content-language|etag|last-modified|location|link|retry-after|date|x-ratelimit-.*|ratelimit.*|x-request-id|x-github-.*)$/
 
-/** Checks an agent's headers. @throws `VALIDATION_ERROR` */
+/** Validates an agent's headers. @throws `VALIDATION_ERROR` */
 export function readCallHeaders(value: unknown): Readonly<Record<string, string>> {
   if (value === undefined || value === null) return {}
   if (typeof value !== 'object' || Array.isArray(value) || Object.keys(value).length > 50)
-    throw invalid('headers: expected an object of at most 50 names and texts.')
+    throw invalid('headers: Expected an object of at most 50 names and string values.')
   const headers: Record<string, string> = {}
   const seen = new Set<string>()
   for (const [name, text] of Object.entries(value)) {
     if (!headerName.test(name) || typeof text !== 'string' || !headerValue.test(text))
-      throw invalid('headers: expected ordinary names and printable texts.')
+      throw invalid('headers: Expected valid header names and printable values.')
     const lower = name.toLowerCase()
     const variable = variableOf(lower)
     if (reserved.test(variable) || seen.has(variable))
-      throw invalid(`headers: ${lower} can not be set here, or came twice.`)
+      throw invalid(`headers: ${lower} cannot be set here, or was sent twice.`)
     seen.add(variable)
     headers[lower] = text
   }
   return headers
 }
 
-/** The name as a server's environment has it, where `x_api-key` and `x-api-key` are one. */
+/** The name as in a server's environment variables, where `x_api-key` and `x-api-key` are the same. */
 const variableOf = (name: string): string => name.toLowerCase().replaceAll(/[^a-z0-9]/g, '-')
 
-/** Whether the credential's owner allows this call. @throws `SCOPE_DENIED` */
+/** Checks that a rule of the credential allows this call. @throws `SCOPE_DENIED` */
 export function assertAllowedCall({ rules }: Credential, call: FrozenCall): void {
   if (isAllowedCall(rules, call.method, new URL(call.url))) return
   throw new VaultError(
     'SCOPE_DENIED',
     `No rule of this credential allows ${call.method} at ${new URL(call.url).origin} and that path.`,
+    {
+      action:
+        'Call an address that the credential allows, or ask the owner to allow this call for the credential.',
+    },
   )
 }
 
 /**
- * Makes the call with the credential in it and takes the credential out of the answer. Redirects are not followed; an
- * answer that could hide the secret from the mask (compressed, too long) is not given out.
+ * Makes the call with the credential and masks the credential in the response. Redirects are not followed. A response in which
+ * the mask may not find the secret (compressed, too long) is not returned.
  *
  * @throws `SCOPE_DENIED`, `UPSTREAM_ERROR`, `UPSTREAM_TIMEOUT`, `OUTCOME_UNKNOWN`, `VALIDATION_ERROR`
  */
@@ -86,15 +91,18 @@ export async function callApi(
   credential: Credential,
   call: FrozenCall,
   egress: VaultEgress,
-): Promise<CallAnswer> {
+): Promise<CallResponse> {
   assertAllowedCall(credential, call)
   const request = inject(credential, call)
   try {
-    const answer = await egress(credential.allowPrivate).request(request)
-    const encoding = answer.headers['content-encoding']
+    const response = await egress(credential.allowPrivate).request(request)
+    const encoding = response.headers['content-encoding']
     if (encoding !== undefined && String(encoding).toLowerCase() !== 'identity')
-      throw new VaultError('UPSTREAM_ERROR', 'The API answered compressed although it was asked not to.')
-    return await masked(credential, answer)
+      throw new VaultError(
+        'UPSTREAM_ERROR',
+        'The API sent a compressed response, although the request did not allow it.',
+      )
+    return await masked(credential, response)
   } catch (error) {
     throw failureOf(call.method, error)
   }
@@ -112,7 +120,7 @@ function inject(credential: Credential, call: FrozenCall): EgressRequest {
     url.searchParams.append(how.name, secret)
   } else {
     if (Object.keys(headers).some((given) => variableOf(given) === variableOf(name)))
-      throw invalid(`headers: ${name} can not be set here.`)
+      throw invalid(`headers: ${name} cannot be set here.`)
     headers[name] = headerOf(how, secret)
   }
   return {
@@ -132,22 +140,25 @@ function headerOf(how: Exclude<Injection, { kind: 'query' }>, secret: string): s
   return `${how.prefix}${secret}`
 }
 
-async function masked({ secret, inject: how }: Credential, answer: EgressAnswer): Promise<CallAnswer> {
+async function masked({ secret, inject: how }: Credential, response: EgressResponse): Promise<CallResponse> {
   const made = how.kind === 'basic' ? [secret.slice(secret.indexOf(':') + 1), toBase64(secret)] : []
   const mask = createMask([secret, ...made])
-  const headers = await maskedHeaders(answer.headers, mask)
-  const bytes = Buffer.from(await mask(Buffer.from(answer.body).toString('latin1')), 'latin1')
+  const headers = await maskedHeaders(response.headers, mask)
+  const bytes = Buffer.from(await mask(Buffer.from(response.body).toString('latin1')), 'latin1')
   const text = utf8Of(bytes)
   return text === undefined
-    ? { status: answer.status, headers, body: bytes.toString('base64'), body_encoding: 'base64' }
-    : { status: answer.status, headers, body: text, body_encoding: 'utf8' }
+    ? { status: response.status, headers, body: bytes.toString('base64'), body_encoding: 'base64' }
+    : { status: response.status, headers, body: text, body_encoding: 'utf8' }
 }
 
 const toBase64 = (text: string): string => Buffer.from(text, 'utf8').toString('base64')
 
-/** What is passed on of an answer's head. A name that holds the secret, or values that do so together, are left out. */
+/**
+ * The response headers that the agent gets, masked. A header whose name contains the secret is left out. If the values together
+ * contain it, only `content-type` stays.
+ */
 async function maskedHeaders(
-  given: EgressAnswer['headers'],
+  given: EgressResponse['headers'],
   mask: (text: string) => Promise<string>,
 ): Promise<Record<string, string>> {
   const headers: Record<string, string> = {}
@@ -168,32 +179,32 @@ function utf8Of(bytes: Uint8Array): string | undefined {
   }
 }
 
-/** A call that changes something at the API is not to be repeated once it was sent, whatever became of its answer. */
+/** The error of a failed call. A call that changes something at the API must not be repeated after it was sent. */
 function failureOf(method: string, error: unknown): VaultError {
   const failure = isVaultError(error) ? error : upstreamError(error)
   const isUnsent = (error as { isUnsent?: unknown } | null)?.isUnsent === true
   if (!failure.retryable || isUnsent || method === 'GET' || method === 'HEAD') return failure
   return new VaultError(
     'OUTCOME_UNKNOWN',
-    `${failure.message} The call was sent, and may have been performed.`,
+    `${failure.message} The call was sent and may have been performed.`,
     {
-      action: 'Ask the API whether it was done before you call again.',
+      action: 'Check with the API whether the call was performed before you call again.',
       cause: failure,
     },
   )
 }
 
-/** Words of our own: an error's text may quote the address, and with it a secret in its query. */
+/** The error in the vault's own words. The original message may quote the URL, whose query may contain a secret. */
 function upstreamError(error: unknown): VaultError {
   const code = String((error as { code?: unknown } | null)?.code)
   if (code === 'EGRESS_TIMEOUT') return new VaultError('UPSTREAM_TIMEOUT')
   if (code === 'EGRESS_REFUSED' || code === 'VALIDATION_ERROR')
     return new VaultError(
       'SCOPE_DENIED',
-      'The address is not public, and no rule of this credential allows it.',
+      'The address is not public, and no rule of this credential allows the address.',
     )
   if (code === 'EGRESS_TOO_LARGE')
-    return new VaultError('UPSTREAM_ERROR', `The answer is larger than ${MAX_ANSWER_BYTES} bytes.`)
+    return new VaultError('UPSTREAM_ERROR', `The response is larger than ${MAX_ANSWER_BYTES} bytes.`)
   return new VaultError('UPSTREAM_ERROR')
 }
 

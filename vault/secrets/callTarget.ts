@@ -4,8 +4,8 @@ import type { CallRule } from './credential.ts'
 const LONGEST_URL = 8_192
 
 /**
- * Reads the address of a call in its one spelling: what the rules judge is what is sent, so an address that a server
- * could resolve to another path is refused, not repaired (RFC 3986, sections 3.3 and 5.2.4).
+ * Parses the URL of a call in its canonical form. The rules must judge exactly what the vault sends. So a URL that a server
+ * could resolve to another path is refused and not normalized (RFC 3986, sections 3.3 and 5.2.4).
  *
  * @throws `VALIDATION_ERROR`
  */
@@ -27,31 +27,31 @@ export function readCallUrl(text: unknown): URL {
     !isPlainUtf8(url.pathname)
   )
     throw invalid(
-      'Expected url in its canonical spelling, its path without ; and without escaped dots, slashes, percent signs and ; ? #.',
+      'Expected url in canonical form, its path without ; and without escaped dots, slashes, percent signs and ; ? #.',
     )
   if (parameterNames(url).some((name) => overriding.test(name)))
-    throw invalid('Expected url without parameters that stand for another method, such as _method.')
+    throw invalid('Expected url without parameters that override the method, such as _method.')
   return url
 }
 
 /**
- * What one server takes for part of a name and another for something with a meaning: `;` begins parameters of a segment, which
- * many servers drop before they look for the path; an escaped delimiter is one for whoever unescapes before it splits.
+ * Characters that some servers read as a part of a name and others as a delimiter. `;` starts parameters of a segment, which
+ * many servers drop before routing. Some servers unescape a delimiter before they split the path.
  */
 const ambiguous = /;|%(?:2e|2f|5c|25|3b|3f|23|0|1|7f)/i
 
-/** Names of parameters and fields that frameworks take the method from. */
+/** Names of parameters and fields by which frameworks override the method. */
 const overriding =
   /^(?:_method|_?http_?method|x[-_]http[-_]method.*|x[-_]method[-_]override|method[-_]?override)(?:\[.*)?$/i
 
-/** The names in a query, as servers read them that separate by `;` as well as by `&`. */
+/** The names in a query string, for servers that separate by `;` as well as by `&`. */
 export const parameterNames = (url: URL): string[] => namesIn(url.search.slice(1))
 
 const namesIn = (form: string): string[] =>
   form.split(/[&;]/).map((part) => [...new URLSearchParams(part).keys()][0]?.trim() ?? '')
 
 /**
- * Refuses a body that asks for another method than the one that the rules judged: a field `_method` of a form or of JSON.
+ * Refuses a body that overrides the method that the rules judged, by a field `_method` in a form or in JSON.
  * @throws `VALIDATION_ERROR`
  */
 export function assertNoOverride(body: string): void {
@@ -59,7 +59,7 @@ export function assertNoOverride(body: string): void {
   const inParts = /\bname\*?=(?:[\w-]*'')?["']?_method\b/i.test(body)
   const inLooseJson = /["']_method["']\s*:/i.test(body)
   if (!inForm && !inParts && !inLooseJson && !fieldsOf(body).some((name) => overriding.test(name))) return
-  throw invalid('body: Expected no field that stands for another method, such as _method.')
+  throw invalid('body: Expected no field that overrides the method, such as _method.')
 }
 
 function fieldsOf(body: string): string[] {
@@ -71,7 +71,10 @@ function fieldsOf(body: string): string[] {
   }
 }
 
-/** Overlong UTF-8, and characters that turn into delimiters when a server normalises them (`．`, `／`), are two paths in one. */
+/**
+ * Whether a path has only one meaning. False for overlong UTF-8, and for characters that become delimiters when a server
+ * normalizes them (`．`, `／`).
+ */
 function isPlainUtf8(path: string): boolean {
   try {
     return !/[./\\;?#%]/.test(decodeURIComponent(path.replaceAll(/[./]/g, '')).normalize('NFKC'))
@@ -90,7 +93,7 @@ export function isAllowedCall(rules: readonly CallRule[], method: string, url: U
   )
 }
 
-/** Segment by segment, so that `/v1/items` allows neither `/v1/items2` nor `/v1/items/7`. */
+/** Whether a path matches a pattern, segment by segment. `/v1/items` allows neither `/v1/items2` nor `/v1/items/7`. */
 function matchesPath(pattern: string, path: string): boolean {
   const wanted = pattern.split('/')
   const segments = path.split('/')

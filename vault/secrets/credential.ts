@@ -1,17 +1,17 @@
-import { isLoopback } from '../../core/http/isLoopback.ts'
+import { isLoopback } from '../../core/http/caller.ts'
 import { VaultError } from '../errors/error.ts'
 
-/** Where a credential may be sent: every part has to hold. */
+/** A rule for where a credential may be sent. Every part of the rule has to match. */
 export interface CallRule {
-  /** `https://api.example.com`, with a port where it is not 443. */
+  /** `https://api.example.com`, with a port unless it is 443. */
   readonly origin: string
-  /** Upper case. */
+  /** Methods in upper case. */
   readonly methods: readonly string[]
   /** `/v1/items`, `/v1/items/*` (one segment), `/v1/**` (anything below). */
   readonly paths: readonly string[]
 }
 
-/** How the secret is put into a request. */
+/** How the secret is added to a request. */
 export type Injection =
   | { readonly kind: 'bearer' }
   | { readonly kind: 'header'; readonly name: string; readonly prefix: string }
@@ -19,35 +19,35 @@ export type Injection =
   /** The secret is `user:password`. */
   | { readonly kind: 'basic' }
 
-/** A credential as it is stored, encrypted. Without rules it can't be used by anybody. */
+/** A credential as stored, encrypted. Without rules, no call can use it. */
 export interface Credential {
   readonly secret: string
   readonly inject: Injection
   readonly rules: readonly CallRule[]
-  /** Address ranges that are not public and may be called all the same, such as `127.0.0.1/32`. */
+  /** Private address ranges to which calls may connect, such as `127.0.0.1/32`. */
   readonly allowPrivate: readonly string[]
 }
 
-/** What the owner may say about a credential beside its value; everything else stays as it was. */
+/** Settings of a credential that the owner may change. Omitted settings stay unchanged. */
 export interface CredentialSettings {
   readonly inject?: Injection
   readonly rules?: readonly CallRule[]
   readonly allowPrivate?: readonly string[]
 }
 
-/** Above this, UTF-8 and latin1 differ, and no server says which of them it reads in a header. */
+/** The last ASCII code. Above it, UTF-8 and Latin-1 differ, and servers do not agree on which of them a header uses. */
 const LAST_ASCII = 0x7e
 
 /**
- * A secret has to arrive as it is stored. In a query anything does, since it is percent-encoded there.
- * @throws `VALIDATION_ERROR` that says what is wrong with it, and never what it is
+ * Checks that a secret can arrive exactly as it is stored. A query string can contain any text, because it is percent-encoded.
+ * @throws `VALIDATION_ERROR` that states what is wrong with the secret, without its text
  */
 export function assertFits(secret: string, inject: Injection): void {
   if (inject.kind === 'query') return
   const wrong = misfitOf(secret, inject)
   if (wrong === undefined) return
   throw invalid(
-    `value: expected a credential that an HTTP header can carry, got one that ${wrong}. Check that it was copied whole and alone. If the API takes it as a query parameter, store it with --query NAME (inject {kind: query, name}); if it is for no call, under custom.*.`,
+    `value: expected a credential that an HTTP header can carry, got one that ${wrong}. Check that the credential was copied completely, without other text. If the API takes the credential as a query parameter, store it with --query NAME (inject {kind: query, name}). If the credential is not for calls, store it under custom.*.`,
   )
 }
 
@@ -64,14 +64,14 @@ function misfitOf(secret: string, { kind }: Injection): string | undefined {
     if (code > 0x9f) return `has a character outside of ASCII ${where}`
     return `has a control character (0x${code.toString(16).padStart(2, '0')}) ${where}`
   }
-  // Servers cut blanks off the ends of a header.
-  if (kind !== 'basic' && secret.trim() !== secret) return 'begins or ends with a blank'
+  // Servers remove spaces at the ends of a header.
+  if (kind !== 'basic' && secret.trim() !== secret) return 'begins or ends with a space'
   return undefined
 }
 
 const methods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'])
 const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}$/
-/** Headers that frame or route a request: a credential in one of them would be none. */
+/** Headers that frame or route a request. A credential in one of them would not work. */
 const framing = new Set([
   'host',
   'content-length',
@@ -82,7 +82,7 @@ const framing = new Set([
   'expect',
 ])
 
-/** Checks settings from outside. @throws `VALIDATION_ERROR` that says what was expected */
+/** Validates settings from outside. @throws `VALIDATION_ERROR` that states what was expected */
 export function parseCredentialSettings(value: unknown): CredentialSettings {
   const fields = objectOf(value, 'settings', ['inject', 'rules', 'allow_private'])
   return {
@@ -122,7 +122,7 @@ function parseRule(value: unknown): CallRule {
   return { origin: url.origin, methods: wanted, paths }
 }
 
-/** `*` stands for a whole segment, `**` for all that follow, at the end only. */
+/** `*` matches one whole segment. `**` matches all that follow and is allowed only at the end. */
 const isPathPattern = (path: string): boolean =>
   /^(?:\/(?:\*|[A-Za-z0-9._~!$&'()+,=:@%-]*))*(?:\/\*\*)?$/.test(path) && path.startsWith('/')
 
@@ -144,14 +144,14 @@ function listOf(value: unknown, what: string, most: number): readonly unknown[] 
   throw invalid(`${what}: expected a list of at most ${most}.`)
 }
 
-/** What the owner is told where the secret would travel unencrypted over more than this machine. */
+/** Warnings about origins to which the secret would be sent unencrypted to another machine. */
 export function plainHttpWarnings(rules: readonly Pick<CallRule, 'origin'>[]): readonly string[] {
   const origins = new Set(rules.map(({ origin }) => origin))
   return [...origins]
     .filter((origin) => origin.startsWith('http:') && !isLoopback(new URL(origin).hostname))
     .map(
       (origin) =>
-        `The credential goes to ${origin} unencrypted: whoever is on the way can read it. Use https.`,
+        `The credential is sent to ${origin} unencrypted, so every network on the way can read it. Use https.`,
     )
 }
 

@@ -2,31 +2,31 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { VaultError } from '../errors/error.ts'
 
 const mask = '[secret]'
-/** How long a search goes on before other work of the vault has its turn, in ms. */
+/** How long a search runs before it yields to other work, in ms. */
 const TURN_MS = 10
-/** How long a search may take in all of its turns, in ms: a text that was made to be slow is given up. */
+/** Maximum duration of a search, in ms. If a text takes longer, it was crafted to be slow and is refused. */
 const MAX_SEARCH_MS = 10_000
-/** Characters that one step of a search goes through at most. */
+/** Characters per step of a search. */
 const WINDOW = 32_768
 
 /**
- * Removes a secret from bytes that somebody else wrote, in every spelling that an honest server would echo it in: as it
- * is, escaped for JSON, URLs, HTML, mail or source code (each character in its own way, once or twice), in UTF-16, reversed,
- * as hex, as a list of numbers, and as base64 or base32 at any place inside of longer base64, broken into lines. A server that
- * wants to smuggle it out can; the rules say which servers get it.
+ * Removes a secret from bytes of another party, in every form in which an honest server could return it. These forms are plain,
+ * escaped for JSON, URLs, HTML, mail or source code (each character in its own way, once or twice), UTF-16, reversed, hex, a
+ * list of numbers, and base64 or base32 at any position inside longer base64, broken into lines. A dishonest server can still
+ * pass the secret on, so the rules decide which servers get it.
  *
- * A search of a long text lets other work go on every {@link TURN_MS}.
+ * The search of a long text yields every {@link TURN_MS}.
  *
- * A spelling is never one regular expression: of a long secret, such as a signed token, that takes seconds to compile, or is too
- * large, and the error says what it was.
+ * No form is a single regular expression. For a long secret, such as a signed token, its compilation could take seconds or
+ * fail, and the error would quote the secret.
  *
- * @param secrets the stored text and whatever was made of it, such as `user:password` in base64
- * @returns text of latin1, one character a byte; it throws `UPSTREAM_ERROR` for a text that takes too long to search
+ * @param secrets the stored text and its derived forms, such as `user:password` in base64
+ * @returns Latin-1 text, one character per byte. It throws `UPSTREAM_ERROR` if the search takes too long
  */
 export function createMask(secrets: readonly string[]): (latin1: string) => Promise<string> {
   const finders = [...new Set(secrets)].filter((text) => text !== '').flatMap(findersOf)
   return async (text) => {
-    // Each searches the whole text, and what overlaps is one: a spelling inside of another leaves no rest behind.
+    // Each form searches the whole text, and overlapping matches are merged. So a form inside another form leaves no remainder.
     const found = (await search(text, finders)).sort((a, b) => a.from - b.from)
     let masked = ''
     let done = 0
@@ -42,7 +42,7 @@ interface Range {
   readonly from: number
   readonly to: number
 }
-/** Every place of one spelling in a text, and undefined between two steps of the search. */
+/** Yields every match of one form in a text, and undefined between two steps of the search. */
 type Find = (text: string) => Iterable<Range | undefined>
 
 async function search(text: string, finders: readonly Find[]): Promise<Range[]> {
@@ -58,7 +58,7 @@ async function search(text: string, finders: readonly Find[]): Promise<Range[]> 
       if (workedMs > MAX_SEARCH_MS)
         throw new VaultError(
           'UPSTREAM_ERROR',
-          'The answer takes too long to be searched for the credential, so it is not passed on.',
+          'Searching the response for the credential took too long, so the vault does not return the response.',
         )
       await nextTurn()
       turnBeganMs = performance.now()
@@ -74,7 +74,7 @@ function findersOf(secret: string): Find[] {
   const bytes = Buffer.from(secret, 'utf8')
   const utf16 = Buffer.from(secret, 'utf16le')
   const raw = [latin1(secret), utf16.toString('latin1'), Buffer.from(utf16).swap16().toString('latin1')]
-  // Of a shorter secret hardly anything is determined, and everything would look like it.
+  // A shorter secret has so few characters that almost any text would match.
   if (bytes.length < 4)
     return [...raw.map(asItIs), escaped(secret), asItIs(bytes.toString('base64').replaceAll('=', ''))]
   const hex = [...bytes].map((byte) => [byte.toString(16).padStart(2, '0')])
@@ -90,7 +90,7 @@ function findersOf(secret: string): Find[] {
   ]
 }
 
-/** Whatever the case of its letters. */
+/** Finds a spelling, ignoring case. */
 function asItIs(spelling: string): Find {
   const wanted = spelling.toLowerCase()
   return function* (text) {
@@ -101,22 +101,22 @@ function asItIs(spelling: string): Find {
   }
 }
 
-/** What may stand between two parts: so many of it. */
+/** The characters that may stand between two parts, and their number. */
 interface Gap {
   readonly unit: string
   readonly least: number
   readonly most: number
 }
 
-/** Parts that are looked for at once; where they stand, the rest is followed step by step. */
+/** Number of parts that are searched for together. After a match, the rest is compared step by step. */
 const FIRST_PARTS = 3
-/** The longest spelling of one character, and the longest gap. */
+/** Maximum length of one character's form and of a gap, in characters. */
 const LONGEST_CHARACTER = 40
 const LONGEST_GAP = 80
 
 /**
- * Parts one after the other, each in any of its ways: patterns without two ends at one place. All places that a step leads to are
- * followed together, so that no text takes longer than its length times that of the secret.
+ * Finds parts in sequence, each in any of its forms. A form is a pattern with only one possible end at each position. All
+ * positions after a step are followed together, so the time is at most proportional to the text's length times the secret's.
  *
  * @param firstCharacters how many characters the first parts stand for
  */
@@ -127,35 +127,35 @@ function spelled(parts: readonly (readonly string[])[], gap: Gap, firstCharacter
     compiled.set(source, known)
     return known
   }
-  // Of a long secret most patterns are never needed: each is compiled when a text comes that far.
-  const steps = parts.map((ways) => {
+  // Each pattern is compiled when a text first reaches it, because most patterns of a long secret are never needed.
+  const steps = parts.map((encodings) => {
     let patterns: readonly RegExp[] | undefined
-    return { itself: itselfOf(ways), patterns: () => (patterns ??= ways.map(sticky)) }
+    return { itself: itselfOf(encodings), patterns: () => (patterns ??= encodings.map(sticky)) }
   })
   const between = sticky(gap.unit)
   const longestBeginning = LONGEST_CHARACTER * firstCharacters + LONGEST_GAP * FIRST_PARTS
-  const first = parts.slice(0, FIRST_PARTS).map((ways) => `(?:${ways.join('|')})`)
+  const first = parts.slice(0, FIRST_PARTS).map((encodings) => `(?:${encodings.join('|')})`)
   const beginning = new RegExp(first.join(`(?:${gap.unit}){${gap.least},${gap.most}}`), 'i')
 
   function endOf(text: string, from: number): number | undefined {
-    let places: readonly number[] = [from]
+    let indexes: readonly number[] = [from]
     for (const [i, { itself, patterns }] of steps.entries()) {
-      if (i > 0) places = past(text, places)
-      const [place] = places
-      // Most of a text is itself.
-      if (places.length === 1 && text.charCodeAt(place!) === itself) places = [place! + 1]
-      else places = unique(places.flatMap((one) => ends(text, one, patterns())))
-      if (places.length === 0) return undefined
+      if (i > 0) indexes = past(text, indexes)
+      const [index] = indexes
+      // This is the usual case, because most characters stand for themselves.
+      if (indexes.length === 1 && text.charCodeAt(index!) === itself) indexes = [index! + 1]
+      else indexes = unique(indexes.flatMap((one) => ends(text, one, patterns())))
+      if (indexes.length === 0) return undefined
     }
-    return Math.max(...places)
+    return Math.max(...indexes)
   }
-  function past(text: string, places: readonly number[]): readonly number[] {
-    let reached = places
-    if (gap.least === 0 && places.length === 1 && ends(text, places[0]!, [between]).length === 0)
-      return places
-    const all = gap.least === 0 ? [...places] : []
+  function past(text: string, indexes: readonly number[]): readonly number[] {
+    let reached = indexes
+    if (gap.least === 0 && indexes.length === 1 && ends(text, indexes[0]!, [between]).length === 0)
+      return indexes
+    const all = gap.least === 0 ? [...indexes] : []
     for (let count = 1; count <= gap.most && reached.length > 0; count++) {
-      reached = unique(reached.flatMap((place) => ends(text, place, [between])))
+      reached = unique(reached.flatMap((index) => ends(text, index, [between])))
       if (count >= gap.least) all.push(...reached)
     }
     return unique(all)
@@ -177,32 +177,32 @@ function spelled(parts: readonly (readonly string[])[], gap: Gap, firstCharacter
   }
 }
 
-/** The character that is a part as it is, and begins nothing else. */
-const itselfOf = ([way = '']: readonly string[]): number =>
-  /^[^%&\\+="']$/.test(way) ? way.charCodeAt(0) : -1
+/** The single character of a part that stands for itself and starts no other form. */
+const itselfOf = ([encoding = '']: readonly string[]): number =>
+  /^[^%&\\+="']$/.test(encoding) ? encoding.charCodeAt(0) : -1
 
-function ends(text: string, place: number, ways: readonly RegExp[]): number[] {
+function ends(text: string, index: number, encodings: readonly RegExp[]): number[] {
   const found: number[] = []
-  for (const way of ways) {
-    way.lastIndex = place
-    if (way.test(text)) found.push(way.lastIndex)
+  for (const encoding of encodings) {
+    encoding.lastIndex = index
+    if (encoding.test(text)) found.push(encoding.lastIndex)
   }
   return found
 }
 
-const unique = (places: readonly number[]): readonly number[] =>
-  places.length < 2 ? places : [...new Set(places)]
+const unique = (indexes: readonly number[]): readonly number[] =>
+  indexes.length < 2 ? indexes : [...new Set(indexes)]
 
-/** Each character in any of its escapes. */
+/** Finds each character in any of its escaped forms. */
 function escaped(text: string): Find {
-  // A run of backslashes is one part: each may be doubled, and in how many ways that adds up must not matter.
+  // A run of backslashes is one part. Each may be doubled, so their total number must not matter.
   const parts = text.match(/\\+|[^\\]/gsu) ?? []
-  const ways = new Map(
+  const encodings = new Map(
     parts.map((part) => [part, part.startsWith('\\') ? backslashes(part.length) : character(part)]),
   )
   return spelled(
-    parts.map((part) => ways.get(part)!),
-    // UTF-16 and UTF-32; a line of quoted-printable that goes on.
+    parts.map((part) => encodings.get(part)!),
+    // The gap is a zero byte (UTF-16 and UTF-32), or a soft line break in quoted-printable.
     { unit: '\\x00|=\\r?\\n', least: 0, most: 3 },
     parts.slice(0, FIRST_PARTS).join('').length,
   )
@@ -213,7 +213,7 @@ const backslashes = (count: number): string[] => [
   `(?:%(?:25){0,2}5c|&(?:amp;){0,2}(?:#0{0,4}92|#x0{0,4}5c|bsol);|\\\\{1,4}u005c|\\\\{1,4}x5c|\\\\{1,4}134|=5c){${count}}`,
 ]
 
-/** The names that HTML has for ASCII, without the backslash. */
+/** HTML's names for ASCII characters, without the backslash. */
 const namedEntities: Readonly<Record<string, string>> = {
   '\t': 'tab',
   '\n': 'newline',
@@ -260,9 +260,10 @@ function character(c: string): string[] {
   const units = [...Array(c.length).keys()].map((i) => c.charCodeAt(i).toString(16).padStart(4, '0'))
   const bytes = [...Buffer.from(c, 'utf8')].map((byte) => byte.toString(16).padStart(2, '0'))
   const again = [0, 1, 2]
-  const ways = [
+  const encodings = [
     literal(latin1(c)),
-    // What escapes stands for itself as well, so one place can be the end of once and the middle of twice.
+    // The escape character also stands for itself, because one position can be the end of a single escape and the middle of a
+    // double one.
     ...(c === '%'
       ? again.map((times) => `%(?:25){${times}}25`)
       : [bytes.map((byte) => `%(?:25){0,2}${byte}`).join('')]),
@@ -274,34 +275,34 @@ function character(c: string): string[] {
     ...['', ';'].map((end) => `&(?:amp;){0,2}#0{0,4}${code}${end}`),
     ...['', ';'].map((end) => `&(?:amp;){0,2}#x0{0,4}${code.toString(16)}${end}`),
   ]
-  if (c === ' ') ways.push('\\+')
-  // Also in Markdown, in a shell and in patterns.
-  if (/[^0-9A-Za-z\\\x80-\u{10ffff}]/u.test(c)) ways.push(`\\\\{1,4}${literal(c)}`)
-  // In CSV and in SQL.
-  if (/["']/.test(c)) ways.push(c + c)
+  if (c === ' ') encodings.push('\\+')
+  // Markdown, shells and patterns use this escape too.
+  if (/[^0-9A-Za-z\\\x80-\u{10ffff}]/u.test(c)) encodings.push(`\\\\{1,4}${literal(c)}`)
+  // CSV and SQL double quotes.
+  if (/["']/.test(c)) encodings.push(c + c)
   if (Object.hasOwn(namedEntities, c))
-    ways.push(...again.map((times) => `&(?:amp;){${times}}${namedEntities[c]};`))
-  if (Object.hasOwn(shortEscapes, c)) ways.push(`\\\\{1,4}${shortEscapes[c]}`)
-  return ways
+    encodings.push(...again.map((times) => `&(?:amp;){${times}}${namedEntities[c]};`))
+  if (Object.hasOwn(shortEscapes, c)) encodings.push(`\\\\{1,4}${shortEscapes[c]}`)
+  return encodings
 }
 
 /**
- * Base64 and base32 depend on where the secret stands among the bytes before it: as many places as there are, and of each the
- * letters that the secret alone determines.
+ * Base64 and base32 of a secret depend on its offset among the bytes before it. Each possible offset has one pattern, with the
+ * letters that only the secret determines.
  */
 function based(bytes: Buffer, bits: 5 | 6, encode: (bytes: Buffer) => string): Find[] {
-  const places = bits === 6 ? [0, 1, 2] : [0, 1, 2, 3, 4]
-  return places.map((shift) => {
+  const indexes = bits === 6 ? [0, 1, 2] : [0, 1, 2, 3, 4]
+  return indexes.map((shift) => {
     const whole = encode(Buffer.concat([Buffer.alloc(shift), bytes]))
     const first = Math.ceil((shift * 8) / bits)
     const last = Math.floor(((shift + bytes.length) * 8) / bits)
     const gap = { unit: '[\\r\\n\\t ]|\\\\{1,4}[rnt]|%0[ad]', least: 0, most: 16 }
-    return spelled([...whole.slice(first, last)].map(letter), gap)
+    return spelled([...whole.slice(first, last)].map(message), gap)
   })
 }
 
-/** The two letters that base64 has besides those of the alphabet, in both alphabets and escaped. */
-function letter(c: string): string[] {
+/** The forms of base64's two letters that are not alphanumeric, in both variants and escaped. */
+function message(c: string): string[] {
   if (c === '+') return ['[+ -]|%(?:25){0,2}2b|\\\\{1,4}u002b|&#43;|&#x2b;']
   if (c === '/') return ['\\\\{0,4}[/]|_|%(?:25){0,2}2f|\\\\{1,4}u002f|&#47;|&#x2f;']
   return [c]
@@ -311,7 +312,7 @@ const base64Of = (bytes: Buffer): string => bytes.toString('base64').replaceAll(
 
 const base32Letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'
 
-/** RFC 4648, section 6, without padding. */
+/** Base32 (RFC 4648, section 6), without padding. */
 function base32Of(bytes: Buffer): string {
   let text = ''
   let held = 0

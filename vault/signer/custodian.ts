@@ -1,16 +1,13 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto'
+import { deriveKey, keyBytes, openRecord, seal, sealRecord, unseal } from '../disk/aead.ts'
 import { isVaultError } from '../errors/error.ts'
-import { checkPrivateKey } from '../keys/checkPrivateKey.ts'
+import { checkPrivateKey } from '../keys/curves.ts'
+import { encodeSeed, mnemonicOf, seedOf } from '../keys/mnemonic.ts'
 import type { KeyFamily } from '../ports/keyring.ts'
-import { deriveKey, keyBytes, seal, unseal } from '../storage/disk/aead.ts'
-import { openRecord, sealRecord } from '../storage/records/envelope.ts'
-import { encodeSeed, mnemonicOf, seedOf } from '../storage/records/seedRecord.ts'
-import { deriveHostKeys } from './hostKeys.ts'
-import { decodeImported, encodeImported, isKeyRecord, keyScope } from './keyRecord.ts'
 import type { KeyStore } from './keyStore.ts'
-import { fromChild, type Proof, packFields } from './protocol.ts'
+import { deriveHostKeys, fromChild, type Proof, packFields } from './protocol.ts'
 
-/** Why something was not done: a status of {@link fromChild}, and words that quote nothing secret. */
+/** Why a request was refused. It has a status of {@link fromChild}, and a message that quotes nothing secret. */
 export class Refusal extends Error {
   readonly status: number
 
@@ -20,7 +17,7 @@ export class Refusal extends Error {
   }
 }
 
-/** One record, as it is sealed. */
+/** One record in sealed form. */
 export interface SealedRecord {
   readonly id: string
   readonly version: number
@@ -28,12 +25,11 @@ export interface SealedRecord {
 }
 
 /**
- * The master key, and all that is done with it and with records of keys, in the one process that has them. What would give a
- * key away, or take one in, wants the {@link Proof} with it each time: whoever holds the other end of the pipe alone gets
- * signatures and no key.
+ * The master key, and all operations on it and on key records. They are only in this process. Each operation that exports or
+ * imports a key requires the {@link Proof}, so a program at the other end of the pipe can get signatures but no key.
  *
- * Every method throws {@link Refusal}. Buffers that are given are the caller's and are read before anything is awaited;
- * buffers that come back are zeroed by the caller.
+ * Every method throws {@link Refusal}. The caller still owns the buffers that it passes, which are read before anything is
+ * awaited. The caller zeroes returned buffers.
  */
 export class Custodian {
   readonly #store: KeyStore
@@ -44,15 +40,18 @@ export class Custodian {
     this.#store = store
   }
 
-  /** Makes the master key of a new vault. @returns it, wrapped, and the host's keys */
+  /** Creates the master key of a new vault. @returns the wrapped master key and the host's keys */
   create({ vaultId, associated, passwordKey }: Omit<Proof, 'wrappedKey'>): Buffer {
     if (this.#masterKey !== undefined) throw new Refusal(fromChild.failed)
     this.#masterKey = randomBytes(keyBytes)
     this.#vaultId = vaultId
-    return answerOf(seal(passwordKey, this.#masterKey, associated), deriveHostKeys(this.#masterKey, vaultId))
+    return responseOf(
+      seal(passwordKey, this.#masterKey, associated),
+      deriveHostKeys(this.#masterKey, vaultId),
+    )
   }
 
-  /** Keeps the master key that the proof opens. @returns the host's keys */
+  /** Unwraps the master key with the proof and stores it in memory. @returns the host's keys */
   open(proof: Proof): Buffer {
     const masterKey = this.#prove(proof)
     if (this.#masterKey !== undefined) masterKey.fill(0)
@@ -67,7 +66,7 @@ export class Custodian {
     this.#prove(proof).fill(0)
   }
 
-  /** The master key under another password key. */
+  /** Wraps the master key with another password key. */
   wrap(proof: Proof, passwordKey: Uint8Array, associated: Uint8Array): Buffer {
     const masterKey = this.#prove(proof)
     try {
@@ -77,12 +76,12 @@ export class Custodian {
     }
   }
 
-  /** The key of one backup, which has this salt. */
+  /** Derives the key of the backup with this salt. */
   backupKey(salt: Uint8Array): Buffer {
     return deriveKey(this.#opened(), 'backup', this.#vaultId, salt)
   }
 
-  /** Takes a record of keys in, to sign with what it holds. */
+  /** Loads a key record, to sign with its keys. */
   load(record: SealedRecord): void {
     const plain = this.#unsealed(record)
     try {
@@ -99,7 +98,7 @@ export class Custodian {
     }
   }
 
-  /** @returns the sealed record of a raw key, which signs from now on */
+  /** Imports a raw key, which can sign from now on. @returns its sealed record */
   importKey(
     proof: Proof,
     { id, version }: Omit<SealedRecord, 'sealed'>,
@@ -120,8 +119,9 @@ export class Custodian {
   }
 
   /**
-   * @param kept the record of the seed as it is, and the name under which it stays; absent from a new vault
-   * @returns the sealed record of the words, then of the seed that it replaces; nothing signs with it before it is loaded
+   * @param kept the current record of the seed, and the name under which that seed is stored from now on. Absent for a new
+   *   vault
+   * @returns the sealed record of the words, then that of the replaced seed. The new seed signs only after it is loaded
    */
   async importSeed(
     proof: Proof,
@@ -145,7 +145,7 @@ export class Custodian {
     }
   }
 
-  /** The 32 private bytes of a key that signs here. */
+  /** The 32 private bytes of a loaded key. */
   exportKey(proof: Proof, keyId: string): Buffer {
     this.check(proof)
     const privateKey = this.#store.privateKey(keyId)
@@ -153,7 +153,7 @@ export class Custodian {
     return privateKey
   }
 
-  /** The words that the record of a seed holds. */
+  /** The recovery words in a seed's record. */
   exportWords(proof: Proof, record: SealedRecord): Buffer {
     this.check(proof)
     const plain = this.#unsealed(record)
@@ -170,7 +170,7 @@ export class Custodian {
     this.#store.wipe()
   }
 
-  /** The master key in a buffer of its own; it must be the one that is held, when one is. */
+  /** Unwraps the master key into a new buffer. It must equal the current master key, if there is one. */
   #prove({ vaultId, wrappedKey, associated, passwordKey }: Proof): Buffer {
     const masterKey = unseal(passwordKey, wrappedKey, associated)
     if (masterKey === undefined) throw new Refusal(fromChild.badPassword)
@@ -203,8 +203,8 @@ export class Custodian {
   }
 }
 
-/** Fields as an answer; they are zeroed. */
-function answerOf(...fields: readonly Buffer[]): Buffer {
+/** Joins fields to a response and zeroes them. */
+function responseOf(...fields: readonly Buffer[]): Buffer {
   const packed = packFields(fields)
   for (const field of fields) field.fill(0)
   return packed
@@ -218,7 +218,31 @@ function worded<T>(work: () => T): T {
   }
 }
 
-/** Our own words about what the owner gave quote nothing of it; a library's might, and are left out. */
+/**
+ * The refusal for an error. The vault's own messages do not quote the owner's input. A library's message might, so it is left
+ * out.
+ */
 function wordedOf(error: unknown): Refusal {
   return isVaultError(error) ? new Refusal(fromChild.refused, error.message) : new Refusal(fromChild.failed)
 }
+
+/** Key records: the seed, earlier seeds, imported keys. Only the signing process opens and seals them. */
+const ownId = /^(?:seed|seed-\d+|import:.+)$/
+const ownPrefix = 'key/'
+
+/** Whether a record, named by its collection and id, is a key record. */
+const isKeyRecord = (scope: string): boolean =>
+  scope.startsWith(ownPrefix) && ownId.test(scope.slice(ownPrefix.length))
+
+/** The full name of a key record by its id. */
+const keyScope = (id: string): string => `${ownPrefix}${id}`
+
+/** An imported key as the content of its record, which is a byte for the family and the private bytes. */
+const encodeImported = (family: KeyFamily, privateKey: Uint8Array): Buffer =>
+  Buffer.concat([Uint8Array.of(family === 'evm' ? 0 : 1), privateKey])
+
+/** Reads an imported key's record without a copy. */
+const decodeImported = (record: Buffer): { readonly family: KeyFamily; readonly privateKey: Buffer } => ({
+  family: record[0] === 0 ? 'evm' : 'solana',
+  privateKey: record.subarray(1),
+})

@@ -5,22 +5,22 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import t from 'tap'
+import { quickHasher } from '../../test/helpers/vault/quickHasher.ts'
+import { unseal } from '../disk/aead.ts'
 import { derivationPath, derivePrivateKey } from '../keys/derivation.ts'
 import { toSeed } from '../keys/mnemonic.ts'
 import { createVault } from '../storage/createVault.ts'
-import { unseal } from '../storage/disk/aead.ts'
 import { decodeHeader, passwordKeyOf, proofOf } from '../storage/password/header.ts'
 import { kdfFloor } from '../storage/password/kdf.ts'
-import { quickHasher } from '../testing/quickHasher.ts'
 
 const password = 'correct horse battery'
 const mnemonic = 'test test test test test test test test test test test junk'
 const imported = Buffer.from('6f1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f60718293a4b5c6d7e8f9', 'hex')
 
-/** Opens a vault, signs with two of its keys, tells its signing process, and stays until its input ends. */
+/** Opens a vault, signs with two of its keys, prints the pid of its signing process, and stays until its input ends. */
 const program = `
-  const { openVault } = await import(${JSON.stringify(import.meta.resolve('../storage/openVault.ts'))})
-  const { quickHasher } = await import(${JSON.stringify(import.meta.resolve('../testing/quickHasher.ts'))})
+  const { openVault } = await import(${JSON.stringify(import.meta.resolve('../storage/localVault.ts'))})
+  const { quickHasher } = await import(${JSON.stringify(import.meta.resolve('../../test/helpers/vault/quickHasher.ts'))})
   const vault = await openVault({ home: process.argv[1], hasher: quickHasher })
   await vault.unlock(${JSON.stringify(password)})
   for (const keyId of ['evm:0', 'solana:0', 'import:hot']) {
@@ -31,7 +31,7 @@ const program = `
   console.log(vault.signer.pid)
   process.stdin.resume().on('end', () => vault.close())`
 
-/** Which of these bytes are in what a process can write to; undefined where the system lets nobody look. */
+/** Which of these bytes are in what a process can write to; undefined where the system does not permit reading it. */
 function found(pid: number, wanted: Readonly<Record<string, Buffer>>): string[] | undefined {
   const longest = 64 * 1024 * 1024
   const names = new Set<string>()

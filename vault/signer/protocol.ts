@@ -1,11 +1,15 @@
+import { deriveKey } from '../disk/aead.ts'
 import type { SignKind } from '../ports/signer.ts'
 
 /**
- * What goes through the private pipe between the vault and the process that signs: frames of a 4-byte length and so many
- * bytes. Bytes and not JSON, because keys travel here and a string can not be wiped.
+ * The private pipe between the vault and the signing process transfers frames, each with a 4-byte length before its bytes.
+ * Frames are bytes and not JSON, because they contain keys, and a string cannot be wiped.
  */
 export const lengthBytes = 4
-/** Above any transaction and any message that the vault takes (256 KiB a request). */
+/**
+ * Maximum size of a frame, in bytes. It is larger than any transaction and message that the vault accepts (256 KiB per
+ * request).
+ */
 export const MAX_FRAME_BYTES = 1 << 20
 
 export const signKinds: readonly SignKind[] = [
@@ -17,8 +21,8 @@ export const signKinds: readonly SignKind[] = [
 ]
 
 /**
- * Request types: the first byte of a frame to the child, before the request's number. Those of the second group begin with
- * a {@link Proof}: the child itself looks whether it opens the vault's master key.
+ * Request types. The type is the first byte of a frame to the child, before the request's number. Requests of the second group
+ * start with a {@link Proof}. The child itself checks whether the proof opens the vault's master key.
  */
 export const toChild = {
   describe: 1,
@@ -34,10 +38,13 @@ export const toChild = {
   exportKey: 21,
   exportWords: 22,
 
-  /** Makes a master key: there is nothing to prove yet. */
+  /** Creates a master key. It needs no proof, because there is nothing to prove yet. */
   create: 32,
 } as const
-/** The byte after the request's number in a frame from the child; `refused` is followed by words for the owner. */
+/**
+ * Status of a response. It is the byte after the request's number in a frame from the child. After `refused`, a message for the
+ * owner follows.
+ */
 export const fromChild = {
   done: 0,
   keyUnknown: 1,
@@ -48,13 +55,13 @@ export const fromChild = {
   refused: 6,
 } as const
 
-/** What shows that the owner is there: a key that a password gave, and the master key wrapped under it. */
+/** Proof that the owner is present: a key derived from the password, and the master key wrapped with it. */
 export interface Proof {
   readonly vaultId: string
   readonly wrappedKey: Uint8Array
-  /** What the wrapping belongs to. */
+  /** The data to which the wrapped key is bound. */
   readonly associated: Uint8Array
-  /** 32 bytes; the caller zeroes them. */
+  /** 32 bytes, which the caller zeroes. */
   readonly passwordKey: Uint8Array
 }
 
@@ -65,7 +72,7 @@ export const proofFields = (proof: Proof): readonly (string | Uint8Array)[] => [
   proof.passwordKey,
 ]
 
-/** A request of fields, each preceded by its length in 4 bytes. */
+/** A request with its fields. Each field has its 4-byte length before it. */
 export function requestFrame(
   type: number,
   request: number,
@@ -77,7 +84,7 @@ export function requestFrame(
   return framed
 }
 
-/** Asks for a key's public half. */
+/** Requests a key's public half. */
 export function describeFrame(request: number, keyId: string): Buffer {
   return requestFrame(toChild.describe, request, [keyId])
 }
@@ -86,11 +93,15 @@ export function signFrame(request: number, kind: SignKind, keyId: string, bytes:
   return requestFrame(toChild.sign, request, [Uint8Array.of(signKinds.indexOf(kind)), keyId, bytes])
 }
 
-export function answerFrame(request: number, status: number, bytes: Uint8Array = new Uint8Array(0)): Buffer {
+export function responseFrame(
+  request: number,
+  status: number,
+  bytes: Uint8Array = new Uint8Array(0),
+): Buffer {
   return frame(u32(request), Uint8Array.of(status), bytes)
 }
 
-/** Fields one behind the other, each preceded by its length, in a buffer of their own. */
+/** Joins fields in a new buffer. Each field has its length before it. */
 export function packFields(fields: readonly (string | Uint8Array)[]): Buffer {
   const parts = fields.map((field) => (typeof field === 'string' ? Buffer.from(field, 'utf8') : field))
   const packed = Buffer.alloc(parts.reduce((sum, part) => sum + lengthBytes + part.length, 0))
@@ -103,7 +114,7 @@ export function packFields(fields: readonly (string | Uint8Array)[]): Buffer {
   return packed
 }
 
-/** Views of the fields that {@link packFields} joined. @throws {RangeError} for bytes that it did not */
+/** Views of the fields that {@link packFields} joined. @throws {RangeError} for malformed bytes */
 export function unpackFields(packed: Buffer): Buffer[] {
   const fields: Buffer[] = []
   for (let at = 0; at < packed.length; ) {
@@ -115,7 +126,7 @@ export function unpackFields(packed: Buffer): Buffer[] {
   return fields
 }
 
-/** Cuts a stream into frames. What it hands out is valid during the call only, and is zeroed afterwards. */
+/** Splits a stream into frames. A frame is valid only during the callback, and is zeroed afterwards. */
 export function createFrameReader(onFrame: (body: Buffer) => void): (chunk: Buffer) => void {
   let rest: Buffer = Buffer.alloc(0)
   return (chunk) => {
@@ -124,8 +135,7 @@ export function createFrameReader(onFrame: (body: Buffer) => void): (chunk: Buff
     let at = 0
     while (bytes.length - at >= lengthBytes) {
       const end = at + lengthBytes + bytes.readUInt32BE(at)
-      if (end - at - lengthBytes > MAX_FRAME_BYTES)
-        throw new RangeError('A frame is longer than any of ours.')
+      if (end - at - lengthBytes > MAX_FRAME_BYTES) throw new RangeError('A frame exceeds the size limit.')
       if (end > bytes.length) break
       onFrame(bytes.subarray(at + lengthBytes, end))
       at = end
@@ -137,7 +147,7 @@ export function createFrameReader(onFrame: (body: Buffer) => void): (chunk: Buff
   }
 }
 
-/** A whole number in 4 bytes. */
+/** An integer in 4 bytes. */
 export function u32(value: number): Buffer {
   const bytes = Buffer.alloc(4)
   bytes.writeUInt32BE(value)
@@ -154,4 +164,44 @@ function frame(...parts: readonly Uint8Array[]): Buffer {
     at += part.length
   }
   return bytes
+}
+
+/**
+ * The keys of the HTTP process, one for each purpose, 32 bytes each. They are derived from the master key (HKDF-SHA256, RFC
+ * 5869). They reveal neither the master key nor a key record.
+ */
+export interface HostKeys {
+  /** Wraps the data keys of all records except key records: values, credentials, agents, policies, approvals, … */
+  readonly records: Buffer
+  /** Seals the rows of the database: names of records, the budget journal, the vault's progress. */
+  readonly rows: Buffer
+  /** Authenticates the entries of the log. */
+  readonly audit: Buffer
+}
+
+const uses: Readonly<Record<keyof HostKeys, string>> = {
+  records: 'host records',
+  rows: 'host rows',
+  audit: 'audit',
+}
+const names = Object.keys(uses) as (keyof HostKeys)[]
+const noSalt = new Uint8Array(0)
+
+/** The host's keys, concatenated. The caller zeroes them. */
+export function deriveHostKeys(masterKey: Uint8Array, vaultId: string): Buffer {
+  const each = names.map((name) => deriveKey(masterKey, uses[name], vaultId, noSalt))
+  const all = Buffer.concat(each)
+  for (const key of each) key.fill(0)
+  return all
+}
+
+/** Views of the result of {@link deriveHostKeys}. */
+export function readHostKeys(bytes: Buffer): HostKeys {
+  const keyBytes = bytes.length / names.length
+  const keys = names.map((name, i) => [name, bytes.subarray(i * keyBytes, (i + 1) * keyBytes)] as const)
+  return Object.fromEntries(keys) as unknown as HostKeys
+}
+
+export function zeroHostKeys(keys: HostKeys): void {
+  for (const key of Object.values(keys)) key.fill(0)
 }

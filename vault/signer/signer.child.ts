@@ -2,18 +2,18 @@ import type { KeyFamily } from '../ports/keyring.ts'
 import { Custodian, Refusal } from './custodian.ts'
 import { KeyStore } from './keyStore.ts'
 import {
-  answerFrame,
   createFrameReader,
   fromChild,
   type Proof,
+  responseFrame,
   signKinds,
   toChild,
   unpackFields,
 } from './protocol.ts'
 
 /**
- * The process that holds the keys and signs. It reads requests from its standard input and answers on its standard output; it
- * opens no file and no socket, and what it was told is in no argument and no environment. It ends when its input does.
+ * The process that has the keys and signs. It reads requests from standard input and responds on standard output. It opens
+ * no file and no socket, and receives nothing by arguments or environment. It ends when its input ends.
  */
 const store = new KeyStore()
 const custodian = new Custodian(store)
@@ -22,7 +22,7 @@ const nothing = Buffer.alloc(0)
 type Fields = readonly Buffer[]
 type Answer = Buffer | undefined | Promise<Buffer>
 
-/** How many fields a proof takes, and where a request's own begin. */
+/** Number of fields in a proof. A request's own fields follow them. */
 const proofLength = 4
 
 const proofOf = (fields: Fields): Proof => ({
@@ -32,7 +32,7 @@ const proofOf = (fields: Fields): Proof => ({
   passwordKey: fields[3]!,
 })
 
-/** What each request does with its fields. Those that give a key away, or take one in, begin with a proof. */
+/** The handler of each request. Requests that export or import a key start with a proof. */
 const requests: Readonly<Record<number, (fields: Fields) => Answer>> = {
   [toChild.describe]: ([keyId]) => known(store.publicKey(text(keyId))),
   [toChild.sign]: ([kind, keyId, bytes]) => {
@@ -60,10 +60,10 @@ const requests: Readonly<Record<number, (fields: Fields) => Answer>> = {
     return custodian.importKey(proofOf(fields), record, text(family) as KeyFamily, privateKey!)
   },
   [toChild.importSeed]: (fields) => {
-    const [words, version, oldVersion, old, keptId, keptVersion] = fields.slice(proofLength)
+    const [words, version, oldVersion, old, storedId, storedVersion] = fields.slice(proofLength)
     const kept = old && {
       record: { id: 'seed', version: whole(oldVersion), sealed: old },
-      as: { id: text(keptId), version: whole(keptVersion) },
+      as: { id: text(storedId), version: whole(storedVersion) },
     }
     return custodian.importSeed(proofOf(fields), words!, whole(version), kept)
   },
@@ -79,9 +79,9 @@ const requests: Readonly<Record<number, (fields: Fields) => Answer>> = {
 function handle(body: Buffer): void {
   const request = body.readUInt32BE(1)
   try {
-    const answer = requests[body.readUInt8(0)]!(unpackFields(body.subarray(5)))
-    if (!(answer instanceof Promise)) return done(request, answer)
-    answer.then(
+    const response = requests[body.readUInt8(0)]!(unpackFields(body.subarray(5)))
+    if (!(response instanceof Promise)) return done(request, response)
+    response.then(
       (late) => done(request, late),
       (error: unknown) => refuse(request, error),
     )
@@ -90,20 +90,20 @@ function handle(body: Buffer): void {
   }
 }
 
-function done(request: number, answer: Buffer | undefined): void {
-  write(answerFrame(request, fromChild.done, answer))
-  answer?.fill(0)
+function done(request: number, response: Buffer | undefined): void {
+  write(responseFrame(request, fromChild.done, response))
+  response?.fill(0)
 }
 
-/** Whatever a library says about it may quote what it was given: of other errors nothing leaves. */
+/** Sends a refusal. Only a {@link Refusal} is reported in words, because a library's message may quote its input. */
 function refuse(request: number, error: unknown): void {
-  if (!(error instanceof Refusal)) return write(answerFrame(request, fromChild.failed))
+  if (!(error instanceof Refusal)) return write(responseFrame(request, fromChild.failed))
   write(
-    answerFrame(request, error.status, error.message === '' ? nothing : Buffer.from(error.message, 'utf8')),
+    responseFrame(request, error.status, error.message === '' ? nothing : Buffer.from(error.message, 'utf8')),
   )
 }
 
-/** Zeroes the frame once the pipe has taken it. */
+/** Zeroes the frame once the pipe has accepted it. */
 function write(frame: Buffer): void {
   process.stdout.write(frame, () => frame.fill(0))
 }
@@ -126,7 +126,8 @@ function whole(field: Buffer | undefined): number {
   return field!.readUInt32BE()
 }
 
-// Ctrl-C and a service manager's stop reach the whole group; the vault decides when this process ends.
+// Ctrl-C and a service manager's stop signal reach the whole process group. They are ignored, because the vault decides when
+// this process ends.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {})
 process.on('uncaughtException', () => end(70))
 process.stdout.on('error', () => end(0))

@@ -15,14 +15,12 @@ import {
   serializeTransaction,
 } from 'viem'
 import { readVectors, type Wycheproof } from '../../test/helpers/vectors.ts'
+import { openRecord, seal, sealRecord } from '../disk/aead.ts'
+import { ed25519Key, ed25519PublicKey, ed25519Sign, loadNative, loadNoble } from '../keys/curves.ts'
 import { evmAddress } from '../keys/vaultKeyring.ts'
 import type { SignKind } from '../ports/signer.ts'
-import { seal } from '../storage/disk/aead.ts'
-import { openRecord, sealRecord } from '../storage/records/envelope.ts'
-import { createSigner } from './createSigner.ts'
 import type { SealedRecord } from './custodian.ts'
-import { ed25519Key, ed25519PublicKey, ed25519Sign } from './ed25519.ts'
-import { evmDigest } from './preimage.ts'
+import { evmDigest } from './keyStore.ts'
 import {
   createFrameReader,
   describeFrame,
@@ -35,9 +33,7 @@ import {
   u32,
   unpackFields,
 } from './protocol.ts'
-import { loadNative, loadNoble } from './secp256k1.ts'
-import { SigningProcess } from './signingProcess.ts'
-import { spawnChild } from './spawnChild.ts'
+import { OwnedSigner, SigningProcess, spawnChild } from './signingProcess.ts'
 
 const seed = Buffer.alloc(64, 11)
 const halfOrder = secp256k1.CURVE.n / 2n
@@ -54,7 +50,7 @@ const proof: Proof = {
 }
 const wrongProof: Proof = { ...proof, passwordKey: Buffer.alloc(32, 5) }
 
-/** The seed as its record holds it: behind entropy that nobody asks for. */
+/** The seed in its record: after entropy that the tests do not need. */
 const seedRecord: SealedRecord = {
   id: 'seed',
   version: 1,
@@ -79,7 +75,7 @@ async function startProcess(t: Teardown): Promise<SigningProcess> {
 
 async function startSigner(t: Teardown) {
   const lost: string[] = []
-  const signer = createSigner({ beforeUse: () => {}, lost: () => lost.push('lost') })
+  const signer = new OwnedSigner({ beforeUse: () => {}, lost: () => lost.push('lost') })
   t.teardown(() => signer.stop())
   signer.start(await startProcess(t))
   let requests = 0
@@ -91,7 +87,7 @@ async function startSigner(t: Teardown) {
   return { signer, sign, lost }
 }
 
-/** The child by itself, spoken to as the vault speaks to it and without what the vault looks at before. */
+/** The child process alone, with the vault's protocol and without the vault's own checks. */
 async function startChild(t: Teardown) {
   const child = spawnChild()
   const gone = once(child, 'close')
@@ -99,18 +95,18 @@ async function startChild(t: Teardown) {
     child.stdin!.end()
     await gone
   })
-  const answers = new Map<number, (answer: { status: number; bytes: Buffer }) => void>()
+  const responses = new Map<number, (response: { status: number; bytes: Buffer }) => void>()
   child.stdout!.on(
     'data',
     createFrameReader((body) => {
-      const answer = { status: body.readUInt8(4), bytes: Buffer.from(body.subarray(5)) }
-      answers.get(body.readUInt32BE())?.(answer)
+      const response = { status: body.readUInt8(4), bytes: Buffer.from(body.subarray(5)) }
+      responses.get(body.readUInt32BE())?.(response)
     }),
   )
   let requests = 0
   const send = (frame: (request: number) => Buffer) =>
     new Promise<{ status: number; bytes: Buffer }>((answered) => {
-      answers.set(++requests, answered)
+      responses.set(++requests, answered)
       child.stdin!.write(frame(requests))
     })
   await send((request) => requestFrame(toChild.open, request, proofFields(proof)))
@@ -139,7 +135,7 @@ const legacy = serializeTransaction({
 })
 const bytesOf = (hex: string) => Buffer.from(hex.slice(2), 'hex')
 
-/** What viem says who signed a digest. */
+/** The signer of a digest according to viem. */
 function signerOf(digest: `0x${string}`, signature: Buffer): Promise<string> {
   const hex = signature.subarray(0, 64).toString('hex')
   return recoverAddress({ hash: digest, signature: `0x${hex}${signature[64] === 0 ? '1b' : '1c'}` })
@@ -177,7 +173,7 @@ t.test('each kind of EVM bytes is signed as other libraries hash it, with s in t
   t.strictSame(await signer.publicKey('import:hot'), loadNoble().publicKey(Buffer.alloc(32, 7)))
 })
 
-/** A Solana message in which these keys are the accounts; the first `signers` of them sign, the last is the program. */
+/** A Solana message with these keys as its accounts; the first `signers` of them sign, the last is the program. */
 function solanaMessage(keys: readonly Uint8Array[], signers = 1, version: number[] = []): Buffer {
   const instruction = [keys.length - 1, 1, 0, 2, 7, 7]
   const tail = version.length === 0 ? [] : [0]
@@ -350,8 +346,8 @@ t.test(
 t.test('one request id gets one answer, whatever it was', async (t) => {
   const { signer } = await startSigner(t)
   const request = { requestId: 'once', keyId: 'evm:0', kind: 'evm-message', bytes: Buffer.from('x') } as const
-  const answers = await Promise.allSettled(Array.from({ length: 5 }, () => signer.sign(request)))
-  t.equal(answers.filter(({ status }) => status === 'fulfilled').length, 1)
+  const responses = await Promise.allSettled(Array.from({ length: 5 }, () => signer.sign(request)))
+  t.equal(responses.filter(({ status }) => status === 'fulfilled').length, 1)
   await t.rejects(signer.sign(request), { code: 'REQUEST_ID_USED' })
   await t.rejects(signer.sign({ ...request, bytes: Buffer.from('y') }), { code: 'REQUEST_ID_USED' })
   await t.rejects(signer.sign({ ...request, requestId: '' }), { code: 'VALIDATION_ERROR' })
@@ -367,9 +363,9 @@ t.test('a child that dies fails its requests cleanly, is told of once, and is no
   const ids = ['a', 'b', 'c']
   const request = (requestId: string) =>
     ({ requestId, keyId: 'evm:0', kind: 'evm-message', bytes: Buffer.from(requestId) }) as const
-  const answers = ids.map((id) => signer.sign(request(id)))
+  const responses = ids.map((id) => signer.sign(request(id)))
   process.kill(pid, 'SIGKILL')
-  for (const answer of answers) await t.rejects(answer, { code: 'SIGNER_LOST' })
+  for (const response of responses) await t.rejects(response, { code: 'SIGNER_LOST' })
   for (const id of ids)
     await t.rejects(signer.sign(request(id)), { code: 'REQUEST_ID_USED' }, 'nobody knows how far it got')
   await t.rejects(sign('evm-message', Buffer.from('next')), { code: 'SIGNER_LOST' }, 'the keys went with it')
@@ -417,7 +413,7 @@ t.test('with the password, keys go in and out, and stay sealed in between', asyn
   t.strictSame(await child.exportKey(proof, 'import:sun'), solana)
   await t.rejects(child.importKey(proof, { id: 'import:nil', version: 1 }, 'evm', Buffer.alloc(32)), {
     code: 'VALIDATION_ERROR',
-    message: /order of secp256k1/,
+    message: /secp256k1 order/,
   })
   await t.rejects(child.exportKey(proof, 'import:none'), { code: 'KEY_UNKNOWN' })
 

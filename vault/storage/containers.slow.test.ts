@@ -1,25 +1,25 @@
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
-import { type Container, hasContainers, startContainer } from '../testing/containers.ts'
-import { quickHasher } from '../testing/quickHasher.ts'
+import { type Container, hasContainers, startContainer } from '../../test/helpers/vault/containers.ts'
+import { quickHasher } from '../../test/helpers/vault/quickHasher.ts'
 import { createVault } from './createVault.ts'
-import { openVault } from './openVault.ts'
-import { kdfFloor } from './password/kdf.ts'
+import { openVault } from './localVault.ts'
+import { kdfFloor, type PasswordHasher } from './password/kdf.ts'
 
 const password = 'correct horse battery'
 const ROUNDS = 20
-/** Fewer than the rounds, so that the last lives find nothing left of the day. */
+/** Fewer than the rounds, so that the last processes find nothing left of the day. */
 const DAY_LIMIT = 30
-/** Ten missed beats of a second, the start of a process, and a machine that is busy with other tests. */
+/** Ten missed heartbeats of a second, the start of a process, and a machine that is busy with other tests. */
 const TAKEOVER_MS = 25_000
 
 /** Opens the vault as soon as it is free and spends one unit of the day's limit every 50 ms. */
 const holder = (home: string): string => `
-  const { openVault } = await import(${JSON.stringify(import.meta.resolve('./openVault.ts'))})
-  const { quickHasher } = await import(${JSON.stringify(import.meta.resolve('../testing/quickHasher.ts'))})
+  const { openVault } = await import(${JSON.stringify(import.meta.resolve('./localVault.ts'))})
+  const { quickHasher } = await import(${JSON.stringify(import.meta.resolve('../../test/helpers/vault/quickHasher.ts'))})
   const { setTimeout: wait } = await import('node:timers/promises')
   let vault
   while (vault === undefined)
@@ -110,3 +110,26 @@ t.test(
     await last.close()
   },
 )
+
+t.test('a password that is changed while another process takes the vault stays as it was', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'vault-containers-'))
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+  const home = join(folder, 'home')
+  const next = 'another long password'
+  // The lock is lost while the new password is hashed, as if this process had paused there.
+  const hash: PasswordHasher['hash'] = async (text, ...rest) => {
+    if (text === next)
+      for (const name of readdirSync(home)) if (name.startsWith('lock.')) rmSync(join(home, name))
+    return await quickHasher.hash(text, ...rest)
+  }
+  const { vault } = await createVault({ home, password, hasher: { hash }, kdf: kdfFloor })
+  await t.rejects(vault.changePassword(password, next), {
+    code: 'VAULT_IN_USE',
+    message: /was not performed/,
+  })
+  await vault.close()
+  const again = await openVault({ home, hasher: quickHasher })
+  await again.unlock(password)
+  t.match(await again.audit.verify(), { ok: true })
+  await again.close()
+})

@@ -1,42 +1,51 @@
 import { randomBytes } from 'node:crypto'
-import { existsSync } from 'node:fs'
-import { ChainedAuditLog } from '../audit/chainedAuditLog.ts'
-import { JournaledBudget } from '../budget/journaledBudget.ts'
+import { existsSync, rmSync } from 'node:fs'
+import { databaseFileIn } from '../disk/databaseFile.ts'
+import { preparePrivateFolder, replaceFile, unwritable, vaultFiles } from '../disk/files.ts'
+import { type HomeLock, takeHome } from '../disk/homeLock.ts'
+import { VaultDatabase } from '../disk/vaultDatabase.ts'
 import { VaultError } from '../errors/error.ts'
 import { createMnemonic, parseMnemonic } from '../keys/mnemonic.ts'
 import { systemVaultClock } from '../ports/clock.ts'
-import type { KdfParameters } from '../ports/passwordHasher.ts'
 import type { Vault } from '../ports/vault.ts'
 import type { SealedRecord } from '../signer/custodian.ts'
-import type { HostKeys } from '../signer/hostKeys.ts'
+import type { HostKeys } from '../signer/protocol.ts'
 import { SigningProcess } from '../signer/signingProcess.ts'
-import { preparePrivateFolder, replaceFile, unwritable } from './disk/files.ts'
-import { takeHome } from './disk/homeLock.ts'
-import { budgetPlace, recordsPlace, vaultFiles } from './disk/vaultFiles.ts'
-import { type OpenVaultOptions, openLocalVault } from './openVault.ts'
-import { associatedOf, encodeHeader, headerFor, type OpenHeader, passwordKeyOf } from './password/header.ts'
-import { argon2idHasher, assertPassword, calibrateKdf } from './password/kdf.ts'
-import { Throttle } from './password/throttle.ts'
-import { RecordStore } from './records/recordStore.ts'
+import { Journals } from './journals.ts'
+import { type OpenVaultOptions, openLocalVault } from './localVault.ts'
+import {
+  associatedOf,
+  encodeHeader,
+  headerFor,
+  newSlot,
+  type OpenHeader,
+  passwordKeyOf,
+} from './password/header.ts'
+import { argon2idHasher, assertPassword, calibrateKdf, type KdfParameters } from './password/kdf.ts'
+import { Throttle } from './password/passwordGate.ts'
 
 export interface CreateVaultOptions extends OpenVaultOptions {
-  /** 8 to 1,024 characters. */
+  /** The password, of 8 to 1,024 characters. */
   readonly password: string
-  /** BIP-39, English; 24 random words when left out. */
+  /** The BIP-39 recovery words in English. Default: 24 random words. */
   readonly mnemonic?: string
-  /** Between the floor (64 MiB, 3 passes) and the cap; measured to take 250 ms here when left out. */
+  /**
+   * Cost of a password attempt, between the minimum (64 MiB, 3 passes) and the maximum. Default: calibrated to 250 ms on this
+   * machine.
+   */
   readonly kdf?: KdfParameters
 }
 
 export interface CreatedVault {
-  /** Unlocked. */
+  /** The new vault, unlocked. */
   readonly vault: Vault
-  /** For the owner to write down; show it once. */
+  /** The recovery words, for the owner to write down. Show them only once. */
   readonly mnemonic: string
 }
 
 /**
- * Makes a vault in an empty folder and opens it, unlocked. `vault.json` is written last: before, there is no vault.
+ * Creates a vault in an empty folder and opens it, unlocked. `vault.json` is written last. Without that file, the folder is not
+ * a vault.
  * @throws `VALIDATION_ERROR`, `VAULT_EXISTS`, `VAULT_IN_USE`, `STORAGE_UNAVAILABLE`
  */
 export async function createVault(options: CreateVaultOptions): Promise<CreatedVault> {
@@ -52,7 +61,7 @@ export async function createVault(options: CreateVaultOptions): Promise<CreatedV
     assertNoVault(home)
     const vaultId = `vlt_${randomBytes(12).toString('hex')}`
     const createdAt = new Date((options.clock ?? systemVaultClock).now()).toISOString()
-    const open = headerFor({ vaultId, createdAt, files: '', kdf })
+    const open = headerFor({ vaultId, createdAt, place: newSlot(), kdf })
     signer = new SigningProcess()
     const { header, keys, seed } = await makeKeys(
       signer,
@@ -60,8 +69,10 @@ export async function createVault(options: CreateVaultOptions): Promise<CreatedV
       mnemonic,
       await passwordKeyOf(open, password, hasher),
     )
-    await writeContents(options, vaultId, keys, seed)
-    replaceFile(vaultFiles(home).header, encodeHeader(header))
+    await removeOnFailure(home, lock, async () => {
+      await writeContents(options, lock, open, keys, seed)
+      replaceFile(vaultFiles(home).header, encodeHeader(header))
+    })
     const vault = openLocalVault(options, lock)
     await vault.openNew(signer, keys)
     return { vault, mnemonic }
@@ -72,7 +83,7 @@ export async function createVault(options: CreateVaultOptions): Promise<CreatedV
   }
 }
 
-/** Has the signing process make the master key and seal the seed. Zeroes the password key. */
+/** Asks the signing process to create the master key and to seal the seed. Zeroes the password key. */
 async function makeKeys(signer: SigningProcess, open: OpenHeader, mnemonic: string, passwordKey: Buffer) {
   const words = Buffer.from(mnemonic, 'utf8')
   try {
@@ -86,35 +97,54 @@ async function makeKeys(signer: SigningProcess, open: OpenHeader, mnemonic: stri
   }
 }
 
-/** @throws `VAULT_EXISTS` also when only parts of a vault are there: without its `vault.json` they may still be wanted. */
+/** @throws `VAULT_EXISTS`, even if only parts of a vault without `vault.json` exist, because they may still be needed */
 export function assertNoVault(home: string): void {
-  const { header, records } = vaultFiles(home)
-  if (existsSync(header))
-    throw new VaultError('VAULT_EXISTS', `There is a vault in ${home} already. Open it.`)
-  if (!existsSync(records)) return
+  if (existsSync(vaultFiles(home).header))
+    throw new VaultError('VAULT_EXISTS', `${home} already contains a vault. Open that vault.`)
+  if (databaseFileIn(home) === undefined) return
   throw new VaultError(
     'VAULT_EXISTS',
-    `There are parts of a vault in ${home}, but no vault.json: a backup may still open them. Choose an empty folder.`,
+    `${home} contains parts of a vault, but no vault.json. These parts may still be needed for recovery. Choose an empty folder.`,
   )
 }
 
-async function writeContents(options: OpenVaultOptions, vaultId: string, keys: HostKeys, seed: SealedRecord) {
-  const files = vaultFiles(options.home)
-  const clock = options.clock ?? systemVaultClock
-  const records = new RecordStore(clock, () => {})
-  records.create(recordsPlace(files, vaultId, keys.recordsFile), keys.records)
-  await records.putSealed(seed)
-  await records.close()
-  const budget = new JournaledBudget(clock, () => {})
-  budget.create(budgetPlace(files, vaultId, keys.budgetFile))
-  await budget.close()
-  const audit = ChainedAuditLog.open({
-    folder: files.auditFolder,
-    headFile: files.auditHead,
-    clock,
-    isNew: true,
-  })
-  audit.unlock(keys.audit)
-  await audit.close()
+/**
+ * Writes a vault into a folder without one. If that fails, it removes what was written, so that the folder can be used later,
+ * for example when the disk has space.
+ */
+export async function removeOnFailure<T>(home: string, lock: HomeLock, write: () => Promise<T>): Promise<T> {
+  try {
+    return await write()
+  } catch (error) {
+    const { header, auditHead, throttle } = vaultFiles(home)
+    const database = databaseFileIn(home)
+    if (lock.isOurs() && !existsSync(header))
+      for (const file of [
+        auditHead,
+        throttle,
+        ...(database === undefined ? [] : [`${database}-wal`, database]),
+      ])
+        rmSync(file, { force: true })
+    throw error
+  }
+}
+
+async function writeContents(
+  { home, clock = systemVaultClock }: OpenVaultOptions,
+  lock: HomeLock,
+  { vaultId, place }: OpenHeader,
+  keys: HostKeys,
+  seed: SealedRecord,
+): Promise<void> {
+  const files = vaultFiles(home)
+  const database = VaultDatabase.create(home, lock.isOurs)
+  try {
+    const journals = new Journals({ files, database, clock, isNew: true })
+    journals.create(vaultId, place.lineage, keys)
+    await journals.store.putSealed(seed)
+    await journals.lock()
+  } finally {
+    database.close()
+  }
   Throttle.create(files.throttle, clock)
 }

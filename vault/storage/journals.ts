@@ -1,85 +1,69 @@
 import { randomBytes } from 'node:crypto'
+import type { AuditLimits } from '../audit/auditEntry.ts'
 import { ChainedAuditLog } from '../audit/chainedAuditLog.ts'
-import type { AuditLimits } from '../audit/dropOld.ts'
 import { JournaledBudget } from '../budget/journaledBudget.ts'
+import type { VaultFiles } from '../disk/files.ts'
+import { type RowsPlace, SealedRows } from '../disk/sealedRows.ts'
+import type { VaultDatabase } from '../disk/vaultDatabase.ts'
+import { VaultError } from '../errors/error.ts'
 import type { VaultClock } from '../ports/clock.ts'
-import type { HostKeys } from '../signer/hostKeys.ts'
+import type { HostKeys } from '../signer/protocol.ts'
 import type { SigningProcess } from '../signer/signingProcess.ts'
 import { backupSaltBytes, writeBackup } from './backup.ts'
-import { budgetPlace, recordsPlace, type VaultFiles } from './disk/vaultFiles.ts'
-import type { VaultHeader } from './password/header.ts'
-import {
-  assertNewest,
-  markText,
-  type Positions,
-  positionsOf,
-  positionsText,
-  readMark,
-  readPositions,
-  withNewHeader,
-} from './positions.ts'
+import type { HeaderPlace, VaultHeader } from './password/header.ts'
 import { RecordStore } from './records/recordStore.ts'
 
 export interface JournalsOptions {
   readonly files: VaultFiles
-  /** As it is on disk. */
-  readonly header: () => VaultHeader
+  readonly database: VaultDatabase
   readonly clock: VaultClock
-  readonly limits: AuditLimits | undefined
-  readonly beforeUse: () => void
+  readonly limits?: AuditLimits | undefined
+  readonly beforeUse?: () => void
+  /** True for a vault that is being created or restored. */
+  readonly isNew?: boolean
 }
 
-/**
- * What a vault writes down: its records, its budgets' journal and its log. Opened and closed together; each keeps how far
- * the others had come, so that an older copy of some of them is noticed.
- */
+/** A vault's records, budget journal and log, which are opened and closed together. */
 export class Journals {
-  readonly #files: VaultFiles
-  readonly #header: () => VaultHeader
+  readonly #database: VaultDatabase
+  readonly #rows: SealedRows
   readonly store: RecordStore
   readonly budget: JournaledBudget
   readonly audit: ChainedAuditLog
 
-  constructor({ files, header, clock, limits, beforeUse }: JournalsOptions) {
-    this.#files = files
-    this.#header = header
-    this.store = new RecordStore(clock, beforeUse)
-    this.budget = new JournaledBudget(clock, beforeUse)
-    this.audit = ChainedAuditLog.open({
-      folder: files.auditFolder,
-      headFile: files.auditHead,
-      clock,
-      isOurs: files.isOurs,
-      ...(limits !== undefined && { limits }),
-      files: () => this.#positions && positionsText(this.#positions),
-      remember: (log) => {
-        const positions = this.#positions
-        if (positions === undefined) return
-        const mark = markText(log, positionsText(positions))
-        for (const file of [this.store.log, this.budget.log]) file?.mark(mark).catch(() => {})
-      },
-    })
+  constructor({ files, database, clock, limits, beforeUse = () => {}, isNew = false }: JournalsOptions) {
+    this.#database = database
+    this.store = new RecordStore(database, clock, beforeUse)
+    this.budget = new JournaledBudget(database, clock, beforeUse)
+    this.#rows = new SealedRows(database, { records: this.store.reader, budget: this.budget.reader })
+    const { auditHead: headFile } = files
+    this.audit = new ChainedAuditLog({ database, rows: this.#rows, headFile, clock, limits, isNew })
   }
 
-  /** @param keys copied @throws `VAULT_CORRUPT` naming a file that is damaged or older than the others */
-  open(vaultId: string, keys: HostKeys): void {
-    this.store.open(recordsPlace(this.#files, vaultId, keys.recordsFile), keys.records)
-    this.budget.open(budgetPlace(this.#files, vaultId, keys.budgetFile))
-    const marks = [
-      { by: 'records.log', mark: this.store.log!.lastMark },
-      { by: 'budget.log', mark: this.budget.log!.lastMark },
-    ].flatMap(({ by, mark }) => (mark === '' ? [] : [{ by, ...readMark(mark) }]))
-    const others = [
-      { by: 'the log', text: this.audit.lastFiles(keys.audit) ?? '' },
-      { by: 'vault.json', text: this.#header().files },
-    ].flatMap(({ by, text }) => (text === '' ? [] : [{ by, positions: readPositions(text) }]))
-    // Before anything is written: an older file that goes on would come to the number that is expected of it.
-    assertNewest(this.#positions!, [...marks, ...others])
-    const anchors = marks.map(({ log }) => log).sort((a, b) => b.seq - a.seq)
-    this.audit.unlock(keys.audit, anchors[0])
+  /** Starts the journals of a new vault. @param keys the journals keep a copy */
+  create(vaultId: string, lineage: string, keys: HostKeys): void {
+    this.#rows.create({ vaultId, lineage, key: keys.rows })
+    this.#attach(vaultId, keys)
   }
 
-  /** Tells in the log what is wrong with it, and that entries were written while it was locked. */
+  /**
+   * @param keys the journals keep a copy
+   * @throws `VAULT_CORRUPT` that names a file which is damaged or older than another. Nothing is written then
+   */
+  open({ vaultId, place }: VaultHeader, keys: HostKeys): void {
+    this.#openRows({ vaultId, lineage: place.lineage, key: keys.rows }, place)
+    this.#attach(vaultId, keys)
+    this.#database.removeOlder()
+  }
+
+  /** Opens a backup's database with a new lineage. The files beside the old database then do not match it. */
+  openAs(lineage: string, header: VaultHeader, keys: HostKeys): void {
+    this.#rows.open({ vaultId: header.vaultId, lineage: header.place.lineage, key: keys.rows })
+    this.#rows.rename(lineage)
+    this.#attach(header.vaultId, keys)
+  }
+
+  /** Logs damage of the log, and which entries were written while the vault was locked. */
   async noteState(): Promise<void> {
     const { damage } = this.audit
     if (damage !== undefined) {
@@ -93,41 +77,72 @@ export class Journals {
     await this.audit.closeRun()
   }
 
-  /** The signing process ended by itself. */
+  /** Logs that the signing process exited unexpectedly. */
   async noteLoss(): Promise<void> {
-    const note = 'the signing process ended by itself: the vault is locked until its owner opens it again'
-    // A log that takes no entry keeps no vault open.
+    const note = 'the signing process exited unexpectedly, so the vault is locked until the owner unlocks it'
+    // If the log cannot be written, the vault is locked nevertheless.
     await this.audit.append({ agent: 'vault', action: 'LOCK', status: 'FAILED', note }).catch(() => {})
   }
 
+  /** Writes pending changes, zeroes the keys and drops everything except the log. */
   async lock(): Promise<void> {
-    await this.audit.save()
-    await this.store.close()
-    await this.budget.close()
     await this.audit.lock()
+    // A request that finished meanwhile may have added changes while the key was available.
+    this.#database.flush()
+    this.store.close()
+    this.budget.close()
+    this.#rows.close()
   }
 
-  /** What a header says that takes the place of this one. */
-  get withNewHeader(): string {
-    return withNewHeader(this.#positions!)
+  /** Closes the database. Call {@link lock} first. */
+  close(): void {
+    this.#database.close()
   }
 
-  get #positions(): Positions | undefined {
-    return positionsOf(this.store, this.budget, this.#header())
+  /** The values that the next header records about the database. */
+  get nextPlace(): HeaderPlace {
+    const { lineage, state } = this.#rows
+    return { lineage, counter: state.counter, passwords: state.passwords + 1 }
+  }
+
+  /**
+   * Called when a header with these values is on disk. The database stores the values too, so that it can detect an older
+   * header.
+   */
+  async keepPlace({ passwords }: HeaderPlace): Promise<void> {
+    await this.#database.change(() => {
+      this.#rows.state.passwords = passwords
+    })
   }
 
   /** @throws `ALREADY_EXISTS`, `STORAGE_UNAVAILABLE` */
   async backup(file: string, header: VaultHeader, process: SigningProcess): Promise<void> {
     const salt = randomBytes(backupSaltBytes)
     const key = await process.backupKey(salt)
-    await writeBackup({
-      file,
-      header,
-      salt,
-      key,
-      records: this.store.exportChanges(),
-      budget: this.budget.exportChanges(),
-      audit: this.audit,
-    }).finally(() => key.fill(0))
+    await writeBackup({ file, header, salt, key, database: this.#database }).finally(() => key.fill(0))
+  }
+
+  #openRows(at: RowsPlace, { counter, passwords }: HeaderPlace): void {
+    this.#rows.open(at)
+    const { state } = this.#rows
+    const { name } = this.#database
+    const [older, newer] =
+      counter > state.counter ? [name, 'vault.json'] : passwords < state.passwords ? ['vault.json', name] : []
+    if (older === undefined) {
+      // The vault crashed after a new header was written and before the database stored its values.
+      state.passwords = passwords
+      return
+    }
+    this.#rows.close()
+    throw new VaultError(
+      'VAULT_CORRUPT',
+      `${older} of the vault is older than ${newer}. The vault was not opened. Put the newest ${older} back, or restore the newest backup into another folder: tollgate vault restore.`,
+    )
+  }
+
+  #attach(vaultId: string, keys: HostKeys): void {
+    this.store.open(this.#rows, vaultId, keys.records)
+    this.budget.open(this.#rows)
+    this.audit.unlock(keys.audit)
   }
 }

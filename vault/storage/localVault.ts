@@ -1,25 +1,23 @@
+import { existsSync } from 'node:fs'
+import type { AuditLimits } from '../audit/auditEntry.ts'
 import type { ChainedAuditLog } from '../audit/chainedAuditLog.ts'
-import type { AuditLimits } from '../audit/dropOld.ts'
 import type { JournaledBudget } from '../budget/journaledBudget.ts'
-import { VaultError } from '../errors/error.ts'
+import { noVaultIn, preparePrivateFolder, unwritable, type VaultFiles, vaultFiles } from '../disk/files.ts'
+import { type HomeLock, homeLost, takeHome } from '../disk/homeLock.ts'
+import { VaultDatabase } from '../disk/vaultDatabase.ts'
 import type { VaultKeyring } from '../keys/vaultKeyring.ts'
-import type { VaultClock } from '../ports/clock.ts'
+import { systemVaultClock, type VaultClock } from '../ports/clock.ts'
 import type { KeyFamily, KeyInfo } from '../ports/keyring.ts'
-import type { PasswordHasher } from '../ports/passwordHasher.ts'
 import type { Records } from '../ports/records.ts'
-import type { Door, LockReason, Vault, VaultState } from '../ports/vault.ts'
-import { createSigner, type OwnedSigner } from '../signer/createSigner.ts'
-import { type HostKeys, zeroHostKeys } from '../signer/hostKeys.ts'
-import type { Proof } from '../signer/protocol.ts'
-import { SigningProcess } from '../signer/signingProcess.ts'
-import type { HomeLock } from './disk/homeLock.ts'
-import type { VaultFiles } from './disk/vaultFiles.ts'
+import type { LockReason, Transport, Vault, VaultState } from '../ports/vault.ts'
+import { type HostKeys, type Proof, zeroHostKeys } from '../signer/protocol.ts'
+import { OwnedSigner, SigningProcess } from '../signer/signingProcess.ts'
 import { Journals } from './journals.ts'
-import { assertPassword } from './password/kdf.ts'
+import { argon2idHasher, assertPassword, type PasswordHasher } from './password/kdf.ts'
 import { type AutoLockOptions, LockState } from './password/lockState.ts'
 import { PasswordGate } from './password/passwordGate.ts'
-import { KeptKeys } from './records/keptKeys.ts'
-import { createPublicRecords } from './records/publicRecords.ts'
+import { createPublicRecords } from './records/recordStore.ts'
+import { StoredKeys } from './records/storedKeys.ts'
 
 export interface LocalVaultOptions {
   readonly files: VaultFiles
@@ -30,21 +28,24 @@ export interface LocalVaultOptions {
   readonly logLimits?: AuditLimits
 }
 
-/** {@link Vault} in a folder of this machine. The master key is in the signing process; here are the host's keys only. */
+/**
+ * A {@link Vault} in a folder on this machine. The master key is in the signing process. This process has only the host's
+ * keys.
+ */
 export class LocalVault implements Vault {
   readonly #homeLock: HomeLock
   readonly #gate: PasswordGate
   readonly #lockState: LockState
-  /** Unlocking, locking and everything that asks for the password happen one after the other. */
+  /** Unlocking, locking and all work that requires the password run one after the other. */
   #turn: Promise<unknown> = Promise.resolve()
 
   readonly #journals: Journals
-  /** True while unlocking itself needs what is behind the lock. */
+  /** True during an unlock, which itself needs access to locked data. */
   #isOpening = false
-  /** True from the first file that was opened to the last that was closed. */
+  /** True from the opening of the first file until the last one is closed. */
   #isOpen = false
 
-  readonly #keptKeys: KeptKeys
+  readonly #keptKeys: StoredKeys
   readonly records: Records
   readonly keys: VaultKeyring
   readonly signer: OwnedSigner
@@ -54,24 +55,24 @@ export class LocalVault implements Vault {
   constructor({ files, lock, clock, hasher, autoLock, logLimits }: LocalVaultOptions) {
     this.#homeLock = lock
     lock.onLost(() => void this.lock('taken').catch(() => {}))
-    this.#gate = new PasswordGate(files, clock, hasher)
+    this.#gate = new PasswordGate(files, clock, hasher, lock.isOurs)
     this.#lockState = new LockState(clock, autoLock, (reason) => void this.lock(reason).catch(() => {}))
     const beforeUse = () => {
       if (!this.#isOpening) this.assertUnlocked()
     }
-    this.#journals = new Journals({
-      files,
-      header: () => this.#gate.header,
-      clock,
-      limits: logLimits,
-      beforeUse,
-    })
+    const database = VaultDatabase.open(files.home, lock.isOurs, lock.wasReleased)
+    try {
+      this.#journals = new Journals({ files, database, clock, limits: logLimits, beforeUse })
+    } catch (error) {
+      database.close()
+      throw error
+    }
     const { store, budget, audit } = this.#journals
     this.records = createPublicRecords(store)
     this.budget = budget
     this.audit = audit
-    this.signer = createSigner({ beforeUse, lost: () => void this.lock('signer').catch(() => {}) })
-    this.#keptKeys = new KeptKeys(store, this.signer, beforeUse)
+    this.signer = new OwnedSigner({ beforeUse, lost: () => void this.lock('signer').catch(() => {}) })
+    this.#keptKeys = new StoredKeys(store, this.signer, beforeUse)
     this.keys = this.#keptKeys.keyring
   }
 
@@ -97,18 +98,18 @@ export class LocalVault implements Vault {
     return this.#lockState.onLock(listener)
   }
 
-  unlock(password: string, door: Door = 'socket'): Promise<VaultState> {
+  unlock(password: string, transport: Transport = 'socket'): Promise<VaultState> {
     return this.#inTurn(async () => {
-      // A second unlock proves the password again and begins the time anew.
+      // If the vault is already unlocked, the password is checked again and the timers restart.
       if (this.#lockState.isUnlocked) {
-        await this.#gate.prove(password, door, (proof) => this.signer.process.check(proof))
+        await this.#gate.prove(password, transport, (proof) => this.signer.process.check(proof))
         this.#lockState.renew()
         return this.state
       }
       await this.#withProcess((process) =>
         this.#gate.prove(
           password,
-          door,
+          transport,
           (proof) => process.open(proof),
           (_proof, keys) => this.#openWith(process, keys),
         ),
@@ -117,16 +118,16 @@ export class LocalVault implements Vault {
     })
   }
 
-  /** Opens a vault that was just made or restored, without its password. Takes process and keys over. */
+  /** Opens a vault that was just created or restored, without its password. Takes ownership of the process and the keys. */
   openNew(process: SigningProcess, keys: HostKeys): Promise<void> {
     return this.#inTurn(() => this.#openWith(process, keys))
   }
 
   lock(reason: LockReason = 'owner'): Promise<void> {
-    // At once, and not in turn: from here on nobody gets anything.
+    // The lock does not wait in the queue, so that from now on no caller gets anything.
     const wasUnlocked = this.#lockState.end(reason)
     return this.#inTurn(async () => {
-      // An unlocking that was under way may have ended meanwhile.
+      // An unlock that was running may have finished meanwhile.
       const isUnlocked = this.#lockState.end(reason)
       if (reason === 'signer' && (wasUnlocked || isUnlocked)) await this.#journals.noteLoss()
       await this.#shut()
@@ -139,14 +140,10 @@ export class LocalVault implements Vault {
     assertPassword(next)
     return this.#inTurn(async () => {
       if (this.#lockState.isUnlocked) {
-        const prove = (proof: Proof) => this.signer.process.check(proof)
-        return this.#gate.change(
-          this.signer.process,
-          current,
-          next,
-          prove,
-          () => this.#journals.withNewHeader,
-        )
+        const { process } = this.signer
+        const prove = (proof: Proof) => process.check(proof)
+        const place = () => this.#journals.nextPlace
+        return this.#journals.keepPlace(await this.#gate.change(process, current, next, prove, place))
       }
       await this.#withProcess((own) => this.#changeLocked(own, current, next))
     })
@@ -187,22 +184,21 @@ export class LocalVault implements Vault {
     if (this.#gate.isClosed) return
     this.#gate.close()
     await this.lock('closing')
-    await this.audit.close()
+    this.#journals.close()
     this.#homeLock.release()
   }
 
-  /** Takes both over: keeps the process when all of the vault opens, ends it when not, and zeroes the keys. */
+  /**
+   * Opens the vault with a process and keys, of which it takes ownership. If anything fails to open, it ends the process. It
+   * zeroes the keys.
+   */
   async #openWith(process: SigningProcess, keys: HostKeys): Promise<void> {
     await this.#shut()
-    if (!this.#homeLock.isOurs())
-      throw new VaultError(
-        'VAULT_IN_USE',
-        'Another process has opened this vault, because this one stood still for too long. Stop one of the two.',
-      )
+    if (!this.#homeLock.isOurs()) throw homeLost()
     this.#isOpen = true
     this.#isOpening = true
     try {
-      this.#journals.open(this.vaultId, keys)
+      this.#journals.open(this.#gate.header, keys)
       for (const record of this.#keptKeys.sealed) await process.load(record)
       this.signer.start(process)
       await this.#keptKeys.open()
@@ -218,16 +214,20 @@ export class LocalVault implements Vault {
     }
   }
 
-  /** Locked, the process and the files are opened for this alone: each keeps how far the others had come. */
+  /**
+   * Changes the password of a locked vault. It opens the process and the database only for this. The database is needed because
+   * it records the number of password changes.
+   */
   async #changeLocked(process: SigningProcess, current: string, next: string): Promise<void> {
     const open = (proof: Proof) => process.open(proof)
     this.#isOpening = true
     try {
-      await this.#gate.change(process, current, next, open, (keys) => {
-        this.#journals.open(this.vaultId, keys)
+      const place = await this.#gate.change(process, current, next, open, (keys) => {
+        this.#journals.open(this.#gate.header, keys)
         zeroHostKeys(keys)
-        return this.#journals.withNewHeader
+        return this.#journals.nextPlace
       })
+      await this.#journals.keepPlace(place)
       await process.end()
     } finally {
       await this.#journals.lock()
@@ -251,7 +251,7 @@ export class LocalVault implements Vault {
     })
   }
 
-  /** A new process, which is ended when the work with it fails. */
+  /** Runs work with a new process, and ends the process if the work fails. */
   async #withProcess(work: (process: SigningProcess) => Promise<unknown>): Promise<void> {
     const process = new SigningProcess()
     try {
@@ -267,4 +267,49 @@ export class LocalVault implements Vault {
     this.#turn = turn.catch(() => {})
     return turn
   }
+}
+
+export interface OpenVaultOptions {
+  /** The vault's folder, which other users cannot read. */
+  readonly home: string
+  /** Time limits after which the vault locks itself. Default: 15 minutes without use, 12 hours in all. */
+  readonly autoLock?: Partial<AutoLockOptions>
+  readonly clock?: VaultClock
+  /** How much of the log is kept. Absent: nothing is dropped, as in a command that opens the folder only once. */
+  readonly logLimits?: AuditLimits
+  /** For tests. */
+  readonly hasher?: PasswordHasher
+}
+
+const defaultAutoLock: AutoLockOptions = { idleMs: 15 * 60_000, maxAgeMs: 12 * 60 * 60_000 }
+
+/**
+ * Opens the vault of a folder for this process alone. It is locked at first.
+ * @throws `VAULT_NOT_FOUND`, `VAULT_IN_USE`, `VAULT_CORRUPT`
+ * @example const vault = await openVault({ home: `${homedir()}/.tollgate/vault` }) await vault.unlock(password) const { address
+ *   } = vault.keys.default('solana')
+ */
+export async function openVault(options: OpenVaultOptions): Promise<Vault> {
+  const files = vaultFiles(options.home)
+  if (!existsSync(files.header)) throw noVaultIn(options.home)
+  preparePrivateFolder(options.home)
+  const lock = await takeHome(options.home)
+  try {
+    return openLocalVault(options, lock)
+  } catch (error) {
+    lock.release()
+    throw unwritable(options.home, error)
+  }
+}
+
+/** Opens the vault of a folder whose lock this process already has. */
+export function openLocalVault(options: OpenVaultOptions, lock: HomeLock): LocalVault {
+  return new LocalVault({
+    files: vaultFiles(options.home),
+    lock,
+    clock: options.clock ?? systemVaultClock,
+    hasher: options.hasher ?? argon2idHasher,
+    autoLock: { ...defaultAutoLock, ...options.autoLock },
+    ...(options.logLimits !== undefined && { logLimits: options.logLimits }),
+  })
 }

@@ -3,19 +3,19 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
+import { ManualClock } from '../../test/helpers/vault/manualClock.ts'
+import { quickHasher } from '../../test/helpers/vault/quickHasher.ts'
 import type { Vault } from '../ports/vault.ts'
-import { ManualClock } from '../testing/manualClock.ts'
-import { quickHasher } from '../testing/quickHasher.ts'
 import { createVault } from './createVault.ts'
-import { openVault } from './openVault.ts'
+import { openVault } from './localVault.ts'
 import { kdfFloor } from './password/kdf.ts'
 import { restoreVault } from './restoreVault.ts'
 
 const passwords = ['correct horse battery', 'another long password']
-const parts = ['vault.json', 'records.log', 'budget.log', 'audit', 'audit.head']
+const parts = ['vault.json', 'vault.1.db', 'audit.head']
 const spent = { agent: 'shopper', action: 'SIGN', status: 'AUTO_APPROVED' } as const
 
-/** Every choice of parts but none and all of them. */
+/** Every selection of parts except none and all of them. */
 const mixtures = Array.from({ length: 2 ** parts.length - 2 }, (_, i) =>
   parts.filter((_part, bit) => ((i + 1) >> bit) & 1),
 )
@@ -53,25 +53,25 @@ async function twoAges(change = async (vault: Vault) => vault.changePassword(pas
     rmSync(mixed, { recursive: true, force: true })
     cpSync(from, mixed, { recursive: true })
     for (const name of names) {
-      rmSync(join(mixed, name), { recursive: true })
-      cpSync(join(older, name), join(mixed, name), { recursive: true })
+      rmSync(join(mixed, `${name}-wal`), { force: true })
+      cpSync(join(older, name), join(mixed, name))
     }
     return { ...common, home: mixed }
   }
   return { folder, home, older, vault: again, common, mix }
 }
 
-/** The process that a copied lock names is this one, which runs. */
+/** The process that a copied lock names is this one, which is running. */
 function rmLocks(home: string): void {
   for (const name of readdirSync(home)) if (name.startsWith('lock.')) rmSync(join(home, name))
 }
 
-/** What a vault says of its files when it is opened with whichever of the passwords fits. */
-async function saidOn(opening: Parameters<typeof openVault>[0]): Promise<string | undefined> {
+/** What a vault reports about its files when it is opened with the password that fits. */
+async function openingError(opening: Parameters<typeof openVault>[0]): Promise<string | undefined> {
   rmLocks(opening.home)
   const vault = await openVault(opening)
   try {
-    // The second password fits a newer header; it is tried first, since a wrong one makes wait.
+    // The second password fits a newer header; it is tried first, because a wrong password causes a wait.
     for (const password of passwords.toReversed()) {
       const refusal = await vault.unlock(password).then(
         () => undefined,
@@ -94,11 +94,11 @@ async function saidOn(opening: Parameters<typeof openVault>[0]): Promise<string 
 t.test('each part of a folder that is older than the others is said, alone and with others', async (t) => {
   const { folder, home, older, vault, mix } = await twoAges()
   await vault.close()
-  t.equal(await saidOn(mix(home, older, [])), undefined, 'the folder as it was left')
-  t.equal(await saidOn(mix(home, older, parts)), undefined, 'an older copy of all of it')
+  t.equal(await openingError(mix(home, older, [])), undefined, 'the folder as it was left')
+  t.equal(await openingError(mix(home, older, parts)), undefined, 'an older copy of all of it')
   for (const names of mixtures) {
-    const said = await saidOn(mix(home, older, names))
-    t.match(said, /older|earlier|missing/, `${names.join(' and ')}: ${said}`)
+    const result = await openingError(mix(home, older, names))
+    t.match(result, /older|earlier|missing/, `${names.join(' and ')}: ${result}`)
   }
   rmSync(folder, { recursive: true })
 })
@@ -106,42 +106,38 @@ t.test('each part of a folder that is older than the others is said, alone and w
 t.test('it stays said however often the vault is opened, and the newest file put back ends it', async (t) => {
   const { folder, home, older, vault, mix } = await twoAges()
   await vault.close()
-  const opening = mix(home, older, ['records.log'])
+  const opening = mix(home, older, ['vault.1.db'])
   for (let i = 0; i < 8; i++)
-    t.match(await saidOn(opening), /records\.log.*Put the newest records\.log back/s)
-  cpSync(join(home, 'records.log'), join(opening.home, 'records.log'))
-  t.equal(await saidOn(opening), undefined)
+    t.match(await openingError(opening), /vault\.1\.db.*Put the newest vault\.1\.db back/s)
+  cpSync(join(home, 'vault.1.db'), join(opening.home, 'vault.1.db'))
+  t.equal(await openingError(opening), undefined)
   rmSync(folder, { recursive: true })
 })
 
 t.test(
-  'after a crash right behind an answer, older records, budgets and key file are said; the crash itself is not',
+  'after a crash right behind an answer, an older database and an older key file are said; the crash itself is not',
   async (t) => {
     const { folder, home, older, vault, mix } = await twoAges()
-    // What a kill leaves: the files as they are while the vault runs.
+    // The state after a kill: the files as they are while the vault runs.
     const killed = join(folder, 'killed')
     cpSync(home, killed, { recursive: true })
-    t.equal(await saidOn(mix(killed, older, [])), undefined)
-    const withoutLog = parts.filter((part) => part !== 'audit')
-    for (const names of [['vault.json'], ['records.log'], ['budget.log'], withoutLog])
-      t.match(await saidOn(mix(killed, older, names)), /older|earlier/, names.join(' and '))
+    t.equal(await openingError(mix(killed, older, [])), undefined)
+    for (const names of [['vault.json'], ['vault.1.db'], ['vault.json', 'audit.head']])
+      t.match(await openingError(mix(killed, older, names)), /older|earlier/, names.join(' and '))
     await vault.close()
     rmSync(folder, { recursive: true })
   },
 )
 
-t.test('soon after an answer each of two files alone says that the rest is older', async (t) => {
+t.test('soon after an answer the head alone says that the rest is older', async (t) => {
   const { folder, home, older, vault, mix } = await twoAges()
-  for (const newest of ['records.log', 'budget.log']) {
-    const killed = join(folder, 'killed')
-    const names = parts.filter((part) => part !== newest)
-    for (let said: string | undefined; said === undefined; await wait(50)) {
-      rmSync(killed, { recursive: true, force: true })
-      cpSync(home, killed, { recursive: true })
-      said = await saidOn(mix(killed, older, names))
-    }
-    t.pass(`${newest} says that all the others are older`)
+  const killed = join(folder, 'killed')
+  for (let result: string | undefined; result === undefined; await wait(50)) {
+    rmSync(killed, { recursive: true, force: true })
+    cpSync(home, killed, { recursive: true })
+    result = await openingError(mix(killed, older, ['vault.json', 'vault.1.db']))
   }
+  t.pass('the head says that all the others are older')
   await vault.close()
   rmSync(folder, { recursive: true })
 })
@@ -151,12 +147,12 @@ t.test('a new password of a locked vault is known to its other files, too', asyn
   await vault.lock()
   await vault.changePassword(passwords[0]!, passwords[1]!)
   await vault.close()
-  t.match(await saidOn(mix(home, older, ['vault.json'])), /vault\.json.*older|earlier/)
-  t.equal(await saidOn(mix(home, older, [])), undefined)
+  t.match(await openingError(mix(home, older, ['vault.json'])), /vault\.json.*older|earlier/)
+  t.equal(await openingError(mix(home, older, [])), undefined)
   rmSync(folder, { recursive: true })
 })
 
-t.test('records or budgets from before a restore have no place in the restored folder', async (t) => {
+t.test('a database or a head from before a restore has no place in the restored folder', async (t) => {
   const { folder, home, vault, common, mix } = await twoAges()
   const file = join(folder, 'backup')
   await vault.backup(file)
@@ -167,8 +163,8 @@ t.test('records or budgets from before a restore have no place in the restored f
   const made = await restoreVault({ ...common, home: restored, file, password: passwords[1]! })
   await made.vault.close()
   t.notOk(existsSync(join(restored, 'owner.sock')))
-  t.equal(await saidOn(mix(restored, home, [])), undefined)
-  for (const name of ['records.log', 'budget.log'])
-    t.match(await saidOn(mix(restored, home, [name])), new RegExp(`${name} .* one folder`), name)
+  t.equal(await openingError(mix(restored, home, [])), undefined)
+  for (const name of ['vault.1.db', 'audit.head'])
+    t.match(await openingError(mix(restored, home, [name])), /do not belong together/, name)
   rmSync(folder, { recursive: true })
 })

@@ -1,24 +1,28 @@
 import { spawn } from 'node:child_process'
+import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import {
   chmodSync,
+  cpSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
-  renameSync,
   rmSync,
+  statfsSync,
   statSync,
   writeFileSync,
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
+import { mountSmallDisk } from '../../test/helpers/servers/mountSmallDisk.ts'
+import { editDatabase, logRowsOf, writeLogRows } from '../../test/helpers/vault/journals.ts'
+import { ManualClock } from '../../test/helpers/vault/manualClock.ts'
+import { quickHasher } from '../../test/helpers/vault/quickHasher.ts'
 import type { Vault } from '../ports/vault.ts'
-import type { OwnedSigner } from '../signer/createSigner.ts'
-import { ManualClock } from '../testing/manualClock.ts'
-import { quickHasher } from '../testing/quickHasher.ts'
+import type { OwnedSigner } from '../signer/signingProcess.ts'
 import { createVault } from './createVault.ts'
-import { openVault } from './openVault.ts'
+import { openVault } from './localVault.ts'
 import { kdfFloor } from './password/kdf.ts'
 import { restoreVault } from './restoreVault.ts'
 
@@ -236,23 +240,29 @@ t.test(
 t.test('many guesses at once are looked at one after the other', async (t) => {
   const { vault } = await make(t)
   await vault.lock()
-  const answers = await Promise.allSettled(
+  const responses = await Promise.allSettled(
     Array.from({ length: 8 }, (_, n) => vault.unlock(`wrong password ${n}`)),
   )
-  const codes = answers.map((answer) => (answer as PromiseRejectedResult).reason.code)
+  const codes = responses.map((response) => (response as PromiseRejectedResult).reason.code)
   t.strictSame(codes, ['BAD_PASSWORD', ...Array(7).fill('TOO_MANY_ATTEMPTS')])
 })
 
 t.test('a changed password opens, the old one does not, and no record was written anew', async (t) => {
-  const { vault, home, clock, open } = await make(t)
+  const made = await make(t)
+  const { home, clock, open } = made
+  let { vault } = made
   await vault.records.put('value', 'identity.name', 'Ada')
-  const before = readFileSync(join(home, 'records.log'))
+  const records = () => editDatabase(home, (db) => db.prepare('SELECT * FROM records').all())
+  await vault.close()
+  const before = records()
+  vault = await open()
+  await vault.unlock(password)
   await t.rejects(vault.changePassword('wrong password', 'another password'), { code: 'BAD_PASSWORD' })
   clock.pass(1_000)
   t.throws(() => vault.changePassword(password, 'short'), { code: 'VALIDATION_ERROR' })
   await vault.changePassword(password, 'another password')
-  t.strictSame(readFileSync(join(home, 'records.log')), before)
   await vault.close()
+  t.strictSame(records(), before)
   const next = await open()
   await t.rejects(next.unlock(password), { code: 'BAD_PASSWORD' })
   clock.pass(1_000)
@@ -260,43 +270,58 @@ t.test('a changed password opens, the old one does not, and no record was writte
   t.equal(next.records.getText('value', 'identity.name'), 'Ada')
 })
 
-// Each kind of file has a test of its own that changes every byte; here all of them go through the vault's own door.
-t.test('a changed byte of any file is noticed before the vault gives anything', async (t) => {
+// Changed bytes of rows have tests of their own; here all files are read by the vault itself.
+t.test('a changed byte of any file is noticed, or changes nothing', async (t) => {
   const { vault, home, clock, common } = await make(t)
   await vault.records.put('value', 'identity.name', 'Ada')
   await vault.close()
-  for (const name of ['vault.json', 'records.log', 'budget.log', 'attempts.json']) {
-    const file = join(home, name)
-    const whole = readFileSync(file)
-    const attempts = readFileSync(join(home, 'attempts.json'))
+  const intact = new Map(readdirSync(home).map((name) => [name, readFileSync(join(home, name))]))
+  const putBack = () => {
+    for (const name of readdirSync(home)) if (!intact.has(name)) rmSync(join(home, name))
+    for (const [name, bytes] of intact) writeFileSync(join(home, name), bytes)
+  }
+  const look = async (): Promise<string> => {
+    try {
+      const next = await openVault(common)
+      try {
+        if (next.state.retryAfterMs === 3_600_000) return 'longest wait'
+        await next.unlock(password)
+        const { ok } = await next.audit.verify()
+        if (next.state.auditDamage !== undefined || !ok) return 'LOG_DAMAGED'
+        return next.records.getText('value', 'identity.name') === 'Ada' ? 'nothing' : 'another value'
+      } finally {
+        await next.close()
+      }
+    } catch (error) {
+      return (error as { code: string }).code
+    }
+  }
+  for (const [name, expected] of [
+    ['vault.json', /^VAULT_CORRUPT$/],
+    ['attempts.json', /^longest wait$/],
+    ['audit.head', /^LOG_DAMAGED$/],
+    // Half of a page of the database is empty.
+    ['vault.1.db', /^(?:VAULT_CORRUPT|LOG_DAMAGED|nothing)$/],
+  ] as const) {
+    const whole = intact.get(name)!
     const missed: string[] = []
-    // Each try at the door of an intact header starts a signing process: a few places of each file, spread over it.
-    const step = name.endsWith('.log') ? Math.ceil(whole.length / 4) : 11
+    let noticedOnes = 0
+    // Each attempt with an intact header starts a signing process: a few positions of each file, spread over it.
+    const step = name.endsWith('.db') ? 577 : 23
     for (let at = 0; at < whole.length; at += step) {
       const changed = Buffer.from(whole)
       changed[at]! ^= 0x01
-      writeFileSync(file, changed)
-      let noticed = 'nothing'
-      try {
-        const next = await openVault(common)
-        if (next.state.retryAfterMs === 3_600_000) noticed = 'longest wait'
-        else await next.unlock(password).catch((error) => (noticed = error.code))
-        await next.close()
-      } catch (error) {
-        noticed = (error as { code: string }).code
-      }
-      if (noticed !== (name === 'attempts.json' ? 'longest wait' : 'VAULT_CORRUPT'))
-        missed.push(`${at}: ${noticed}`)
-      writeFileSync(file, whole)
-      writeFileSync(join(home, 'attempts.json'), attempts)
+      writeFileSync(join(home, name), changed)
+      const noticed = await look()
+      if (noticed !== 'nothing') noticedOnes++
+      if (!expected.test(noticed)) missed.push(`${at}: ${noticed}`)
+      putBack()
     }
-    t.strictSame(missed, [], `${name}, ${whole.length} bytes`)
+    t.strictSame(missed, [], `${name}, ${whole.length} bytes, ${noticedOnes} noticed`)
+    t.ok(noticedOnes > 4)
   }
   clock.pass(1)
-  const intact = await openVault(common)
-  await intact.unlock(password)
-  t.equal(intact.records.getText('value', 'identity.name'), 'Ada')
-  await intact.close()
+  t.equal(await look(), 'nothing')
 })
 
 t.test(
@@ -318,7 +343,7 @@ t.test(
     t.match(vault.state, { locked: false, lockReason: undefined })
     t.equal((await vault.signer.sign(message('b'))).bytes.length, 65)
     const { entries } = await vault.audit.query({ action: 'LOCK' })
-    t.match(entries, [{ agent: 'vault', status: 'FAILED', note: /signing process ended/ }])
+    t.match(entries, [{ agent: 'vault', status: 'FAILED', note: /signing process exited/ }])
     t.match(await vault.audit.verify(), { ok: true, authenticated: true })
   },
 )
@@ -327,9 +352,9 @@ t.test('damage of the log does not keep the owner out, and is logged itself', as
   const { vault, home, open } = await make(t)
   for (let n = 0; n < 3; n++) await vault.audit.append({ agent: 'a', action: 'READ', status: 'APPROVED' })
   await vault.close()
-  const [name] = readdirSync(join(home, 'audit'))
-  const file = join(home, 'audit', name!)
-  writeFileSync(file, readFileSync(file, 'utf8').replace('READ', 'SIGN'))
+  const [first, ...others] = logRowsOf(home)
+  const body = Buffer.from(Buffer.from(first!.body).toString().replace('READ', 'SIGN'))
+  writeLogRows(home, [{ ...first!, body }, ...others])
   const next = await open()
   t.match((await next.unlock(password)).auditDamage, /entry 1/)
   t.match(await next.audit.verify(), { ok: false, firstBad: 1 })
@@ -344,7 +369,7 @@ t.test('one process has a vault; a killed one leaves it to the next', async (t) 
   await vault.close()
   await t.rejects(createVault({ ...common, password }), { code: 'VAULT_EXISTS' })
   const holder = `
-    import { openVault } from ${JSON.stringify(import.meta.resolve('./openVault.ts'))}
+    import { openVault } from ${JSON.stringify(import.meta.resolve('./localVault.ts'))}
     await openVault({ home: process.argv[1] })
     console.log('open')
     process.stdin.resume()`
@@ -431,6 +456,18 @@ t.test('keys are not among the records that the host can name', async (t) => {
   t.throws(() => vault.records.get('state', ''), { code: 'VALIDATION_ERROR' })
 })
 
+/** The middle of each record's row, as it stands on disk while the vault is open. */
+function rowsIn(home: string): Buffer[] {
+  const copy = mkdtempSync(join(tmpdir(), 'vault-copy-'))
+  cpSync(home, copy, { recursive: true, filter: (name) => !name.endsWith('.sock') })
+  const rows = editDatabase(copy, (db) => db.prepare('SELECT sealed FROM records ORDER BY id').all())
+  rmSync(copy, { recursive: true })
+  return rows.map((row) => Buffer.from(row['sealed'] as Uint8Array).subarray(1_000, 1_032))
+}
+
+const filesHold = (home: string, bytes: Buffer): boolean =>
+  readdirSync(home).some((name) => readFileSync(join(home, name)).includes(bytes))
+
 t.test(
   'records keep their versions apart, refuse stale writes, and leave nothing of what was deleted',
   async (t) => {
@@ -439,8 +476,8 @@ t.test(
     await t.rejects(records.put('value', 'custom.a', 'x', { ifVersion: 1 }), { code: 'VERSION_CONFLICT' })
     await records.put('value', 'custom.a', 'one', { ifVersion: 0 })
     const writes = [1, 2, 3].map((n) => records.put('value', 'custom.a', `two ${n}`, { ifVersion: 1 }))
-    const answers = await Promise.allSettled(writes)
-    t.equal(answers.filter(({ status }) => status === 'fulfilled').length, 1, 'of three at once, one wins')
+    const responses = await Promise.allSettled(writes)
+    t.equal(responses.filter(({ status }) => status === 'fulfilled').length, 1, 'of three at once, one wins')
     t.match(records.info('value', 'custom.a'), {
       version: 2,
       id: 'custom.a',
@@ -454,10 +491,11 @@ t.test(
       records.list('value').map(({ id }) => id),
       ['custom.a', 'custom.b'],
     )
-    const before = statSync(join(home, 'records.log')).size
+    const sealed = rowsIn(home).at(-1)!
+    t.ok(filesHold(home, sealed))
     t.equal(await records.delete('value', 'custom.b'), true)
     t.equal(await records.delete('value', 'custom.b'), false)
-    t.ok(statSync(join(home, 'records.log')).size < before - 256 * 1024)
+    t.notOk(filesHold(home, sealed))
     t.equal(records.get('value', 'custom.b'), undefined)
   },
 )
@@ -492,7 +530,7 @@ t.test('a backup restores everything under its password, and notices any change'
 
   const whole = readFileSync(file)
   const headerEnd = whole.readUInt32BE(8) + 12
-  // Of the frames, whose every byte has a test of its own, a few; of what comes before them, each kind.
+  // A few of the frames, whose every byte has a test of its own; each kind of what comes before them.
   const places = [
     0,
     7,
@@ -521,7 +559,7 @@ t.test('a backup restores everything under its password, and notices any change'
   writeFileSync(file, Buffer.concat([Buffer.from('TGVBAK02'), whole.subarray(8)]))
   await t.rejects(restoreVault(into('b')), {
     code: 'VAULT_CORRUPT',
-    message: /version 01 of the backup, got version 02: a newer version of Tollgate wrote it/,
+    message: /version 01 of the backup, got version 02, which a newer version of Tollgate wrote/,
   })
 })
 
@@ -538,22 +576,24 @@ t.test(
   async (t) => {
     const { vault, home, common, closing } = await make(t)
     await vault.records.putJson('policy', 'default', { kept: 1 })
-    // As a process of another container leaves the folder that it takes over.
-    renameSync(join(home, 'lock.1'), join(home, 'lock.2'))
-    writeFileSync(join(home, 'lock.2'), 'released')
+    // As if another process had held the folder since, and was killed.
+    const text = readFileSync(join(home, 'lock.1'), 'utf8')
+    const killed = JSON.stringify({ ...JSON.parse(text.slice(0, text.lastIndexOf(' '))), startedAt: '1' })
+    writeFileSync(join(home, 'lock.2'), `${killed} ${createHash('sha256').update(killed).digest('hex')}`)
+    rmSync(join(home, 'lock.1'))
     const successor = closing(await openVault(common))
     await successor.unlock(password)
     await successor.records.putJson('policy', 'default', { kept: 1 })
-    const before = readFileSync(join(home, 'records.log'))
-    const log = () =>
-      readdirSync(join(home, 'audit')).map((name) => readFileSync(join(home, 'audit', name)).length)
-    const logBefore = log()
+    const files = () =>
+      readdirSync(home)
+        .filter((name) => name.startsWith('vault.'))
+        .map((name) => [name, readFileSync(join(home, name))])
+    const before = files()
     const isLost = { code: /^(?:VAULT_IN_USE|VAULT_LOCKED)$/ }
     await t.rejects(vault.records.putJson('policy', 'default', { kept: 2 }), isLost)
     await t.rejects(vault.records.putJson('policy', 'other', { kept: 2 }), isLost)
     await t.rejects(vault.audit.append({ agent: 'owner', action: 'CONFIG', status: 'APPROVED' }), isLost)
-    t.ok(readFileSync(join(home, 'records.log')).equals(before))
-    t.strictSame(log(), logBefore)
+    t.strictSame(files(), before)
     while (!vault.state.locked) await new Promise((resolve) => setTimeout(resolve, 50))
     t.equal(vault.state.lockReason, 'taken')
     await t.rejects(vault.unlock(password), { code: 'VAULT_IN_USE' })
@@ -563,5 +603,37 @@ t.test(
     await successor.unlock(password)
     t.strictSame(successor.records.getJson('policy', 'default'), { kept: 3 })
     t.match(await successor.audit.verify(), { ok: true })
+  },
+)
+
+t.test(
+  'a vault that there is no room for leaves a folder in which it can be made once there is',
+  async (t) => {
+    const disk = mountSmallDisk(t, '4m')
+    if (disk === undefined) return
+    const folder = mkdtempSync(join(tmpdir(), 'vault-room-'))
+    t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+    const common = { password, hasher: quickHasher, kdf: kdfFloor }
+    const { vault } = await createVault({ ...common, home: join(folder, 'home') })
+    for (let n = 0; n < 4; n++) await vault.records.put('value', `custom.n${n}`, 'x'.repeat(150_000))
+    const file = join(folder, 'backup')
+    await vault.backup(file)
+    await vault.close()
+    const home = join(disk, 'home')
+    const filler = join(disk, 'filler')
+    const makings: Readonly<Record<string, () => Promise<{ readonly vault: Vault }>>> = {
+      create: () => createVault({ ...common, home }),
+      restore: () => restoreVault({ ...common, home, file }),
+    }
+    for (const [name, make] of Object.entries(makings))
+      for (const room of name === 'create' ? [40, 64] : [40, 300, 500]) {
+        const { bavail, bsize } = statfsSync(disk)
+        writeFileSync(filler, Buffer.alloc(bavail * bsize - room * 1024))
+        await t.rejects(make, { code: 'STORAGE_UNAVAILABLE' }, `${name} in ${room} KiB`)
+        rmSync(filler)
+        const { vault } = await make()
+        await vault.close()
+        rmSync(home, { recursive: true })
+      }
   },
 )

@@ -1,18 +1,21 @@
 import type { CheckoutProps, CheckoutState } from './state.ts'
 
-/** What the buyer can do. On the server nobody does anything. */
+/** The buyer's actions. On the server each of them does nothing. */
 export interface CheckoutActions {
   choose(offer: number): void
-  /** Wallet, phone, terminal. */
-  showWay(way: number): void
+  /** Wallet (0), phone (1) or terminal (2). */
+  selectMethod(selected: number): void
   pay(walletId: string): void
-  /** Back to the wallets while one is asked: what it signs later is not sent. */
+  /**
+   * Returns to the list of wallets while a wallet asks for a signature. A signature that arrives later is not
+   * sent.
+   */
   leaveWallet(): void
-  /** Back to the wallets after something stopped. */
+  /** Returns to the list of wallets after a failure. */
   retry(): void
   cancel(): void
   closeWindow(): void
-  /** What was bought is reviewed: it can't be again. */
+  /** Called when the purchase was reviewed, because it can be reviewed only once. */
   forgetReview(): void
 }
 
@@ -20,7 +23,7 @@ const nothing = () => {}
 
 export const noActions: CheckoutActions = {
   choose: nothing,
-  showWay: nothing,
+  selectMethod: nothing,
   pay: nothing,
   leaveWallet: nothing,
   retry: nothing,
@@ -29,7 +32,7 @@ export const noActions: CheckoutActions = {
   forgetReview: nothing,
 }
 
-/** What every part of the checkout is drawn from. */
+/** Props of every part of the checkout. */
 export interface ViewProps extends CheckoutProps {
   readonly state: CheckoutState
   readonly actions: CheckoutActions

@@ -2,9 +2,9 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { html } from '../html.ts'
 import { findWallets } from '../wallets/findWallets.ts'
 import type { Wallet } from '../wallets/wallet.ts'
+import type { CheckoutMessage, Completed } from '../widget/options.ts'
 import type { CheckoutActions } from './actions.ts'
 import { CheckoutView } from './checkoutView.ts'
-import { type Opener, openerOf } from './opener.ts'
 import { payWith } from './payWith.ts'
 import { ApiFault, type SessionApi, sessionApi } from './sessionApi.ts'
 import {
@@ -12,6 +12,7 @@ import {
   type CheckoutSession,
   type CheckoutState,
   chosenOffer,
+  completedOf,
   firstState,
   payableOffer,
   screenOf,
@@ -27,20 +28,19 @@ import {
   wasLedBack,
 } from './tabMemory.ts'
 
-/** How long wallets are waited for before the page says that there are none, in ms. */
+/** How long the page waits for wallets before it reports that there are none, in ms. */
 const WALLETS_MS = 700
-/** How long the receipt is seen before the buyer is led back to the shop, in ms. */
-const BACK_MS = 6_000
+/** How long the receipt is shown before the buyer is sent back to the shop, in ms. */
+const RETURN_MS = 6_000
 
-/** The checkout in the browser. */
 export function CheckoutApp(props: CheckoutProps & { readonly secret: string }) {
   const { session: first, offers, secret } = props
   const [state, setState] = useState<CheckoutState>(() => firstState(props))
-  /** For what runs over several renders. */
+  /** The current state, for work that spans several renders. */
   const now = useRef(state)
   now.current = state
   const found = useRef<readonly Wallet[]>([])
-  /** Which press of a wallet's button counts, and whether its payment was sent. */
+  /** The last press of a wallet button, and whether its payment was sent. */
   const attempt = useRef({ isSent: true })
   const change = (part: Partial<CheckoutState>) => setState((before) => ({ ...before, ...part }))
   const { api, opener } = useMemo(
@@ -71,11 +71,11 @@ export function CheckoutApp(props: CheckoutProps & { readonly secret: string }) 
 
   const screen = screenOf(state, offers)
   useScreen(screen, state)
-  useWayBack(screen, state)
+  useReturn(screen, state)
 
   const actions: CheckoutActions = {
     choose: (chosen) => change({ chosen }),
-    showWay: (way) => change({ way }),
+    selectMethod: (selected) => change({ selected }),
     leaveWallet() {
       if (attempt.current.isSent) return
       attempt.current = { isSent: true }
@@ -88,7 +88,7 @@ export function CheckoutApp(props: CheckoutProps & { readonly secret: string }) 
     async pay(walletId) {
       const wallet = found.current.find(({ id }) => id === walletId)
       const offer = chosenOffer(now.current, offers)
-      // A second press, or another window, begins nothing.
+      // A second press starts nothing, and neither does a press after another window has paid.
       if (wallet === undefined || offer === undefined || screenOf(now.current, offers) !== 'pay') return
       const mine = { isSent: false }
       attempt.current = mine
@@ -136,7 +136,9 @@ async function cancel(
     if (opener.isThere) window.close()
   } catch (error) {
     const message =
-      error instanceof ApiFault && error.message !== '' ? error.message : 'It could not be canceled now.'
+      error instanceof ApiFault && error.message !== ''
+        ? error.message
+        : 'The payment could not be canceled. Try again.'
     const requestId = error instanceof ApiFault ? error.requestId : undefined
     await api
       .read()
@@ -145,7 +147,7 @@ async function cancel(
   change({ isCanceling: false })
 }
 
-/** What is new on the page gets the focus and the title, so that nobody has to look for it. */
+/** Moves the focus and updates the title when the screen changes, so that screen readers announce it. */
 function useScreen(screen: string, { session, phase }: CheckoutState): void {
   const isFirst = useRef(true)
   const what = `${screen} ${phase.at}`
@@ -164,8 +166,8 @@ function useScreen(screen: string, { session, phase }: CheckoutState): void {
   }, [what])
 }
 
-/** Leads a buyer who has paid here to the shop, or else to what they bought, where the checkout is a page of its own; once. */
-function useWayBack(screen: string, { session, isPopup, sentBy }: CheckoutState): void {
+/** Sends a buyer who paid in this tab once to the shop, or to what they bought. Does nothing in a popup. */
+function useReturn(screen: string, { session, isPopup, sentBy }: CheckoutState): void {
   const url = session.successUrl ?? session.link?.url ?? null
   const isDue = screen === 'paid' && sentBy !== null && !isPopup && url !== null
   useEffect(() => {
@@ -174,10 +176,43 @@ function useWayBack(screen: string, { session, isPopup, sentBy }: CheckoutState)
     const timer = setTimeout(() => {
       rememberLedBack(session.id)
       location.assign(url)
-    }, BACK_MS)
+    }, RETURN_MS)
     const stay = () => clearTimeout(timer)
-    // Whoever touches the receipt wants to read it.
+    // If the buyer touches the receipt, they are reading it, so the redirect is canceled.
     for (const event of ['pointerdown', 'keydown']) addEventListener(event, stay, { once: true })
     return stay
   }, [isDue])
+}
+
+/** The shop's page that opened this window, if it can be reached. */
+interface Opener {
+  /** True if the opener exists and the session names its origin. */
+  readonly isThere: boolean
+  ready(): void
+  /** Posts the session's outcome. Each outcome is posted once. */
+  tell(session: CheckoutSession): void
+}
+
+/**
+ * Finds the page that opened this one. It posts messages only to `allowedOrigin`, so that the browser does not deliver them to
+ * a page of another origin.
+ */
+function openerOf(session: CheckoutSession): Opener {
+  const { allowedOrigin, id: sessionId } = session
+  const opener = window.opener as Window | null
+  const reported = new Set<string>()
+  const post = (message: CheckoutMessage) => {
+    if (opener === null || allowedOrigin === null || reported.has(message.type)) return
+    reported.add(message.type)
+    opener.postMessage(message, allowedOrigin)
+  }
+  return {
+    isThere: opener !== null && allowedOrigin !== null,
+    ready: () => post({ type: 'tollgate:ready', sessionId }),
+    tell(now) {
+      if (now.status === 'confirmed')
+        post({ type: 'tollgate:complete', sessionId, completed: completedOf(now) as Completed })
+      if (now.status === 'canceled') post({ type: 'tollgate:cancel', sessionId })
+    },
+  }
 }

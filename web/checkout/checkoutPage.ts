@@ -1,16 +1,16 @@
-import { Mark } from '../components/mark.ts'
+import { Mark } from '../components/button.ts'
 import { type Children, html } from '../html.ts'
 import { Checkout } from './checkoutView.ts'
 import type { CheckoutProps } from './state.ts'
 
 interface FrameProps {
   readonly serviceName: string
-  /** What is paid with; left out where nothing is paid. */
+  /** The currency of the payment. Absent on pages without a payment. */
   readonly currency?: string | undefined
   readonly children?: Children
 }
 
-/** No way around: whoever pays is led away by nothing. */
+/** The frame of the checkout. It has no navigation, so that nothing distracts the buyer from paying. */
 const Frame = ({ serviceName, currency, children }: FrameProps) =>
   html`<div class="checkout-page">
     <header class="checkout-top"><span class="brand"><${Mark} />${serviceName}</span></header>
@@ -20,7 +20,7 @@ const Frame = ({ serviceName, currency, children }: FrameProps) =>
       ${
         currency !== undefined &&
         html`<details><summary>How it works</summary>
-          <p>You choose a wallet, and it shows you the amount and the seller's address to sign. The signature moves exactly this amount once, from your wallet to the seller's; you pay no network fee and approve nothing else. When the network has confirmed it you see a receipt here and go back to the seller.</p>
+          <p>You choose a wallet, and it shows you the amount and the seller's address to sign. Your signature allows one transfer of exactly this amount from your wallet to the seller's. You pay no network fee and approve nothing else. When the network has confirmed the payment, you see a receipt here and go back to the seller.</p>
         </details>`
       }
     </footer>
@@ -29,7 +29,7 @@ const Frame = ({ serviceName, currency, children }: FrameProps) =>
 export const CheckoutPage = ({ serviceName, ...props }: CheckoutProps & { readonly serviceName: string }) =>
   html`<${Frame} serviceName=${serviceName} currency=${isPaid(props) ? props.sum.currency : undefined}><${Checkout} ...${props} /><//>`
 
-/** It can be paid, or was. */
+/** Whether the session was paid. */
 const isPaid = ({ session: { status } }: CheckoutProps): boolean =>
   status === 'open' || status === 'confirmed'
 
@@ -39,7 +39,7 @@ export interface NoCheckoutProps {
   readonly about: string
 }
 
-/** Where there is nothing to pay: a wrong address, or one without its secret. */
+/** The page for a wrong address, or for an address without its secret. */
 export const NoCheckoutPage = ({ serviceName, title, about }: NoCheckoutProps) =>
   html`<${Frame} serviceName=${serviceName}>
     <section class="card checkout-do checkout-end"><h1>${title}</h1><p class="soft">${about}</p></section>

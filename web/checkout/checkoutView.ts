@@ -1,16 +1,74 @@
-import { Amount } from '../components/amount.ts'
-import { Countdown } from '../components/countdown.ts'
-import { Notice } from '../components/notice.ts'
+import { Button } from '../components/button.ts'
+import { Notice } from '../components/card.ts'
+import { Amount } from '../components/money.ts'
+import { Countdown } from '../components/time.ts'
 import { html } from '../html.ts'
 import { island } from '../island/island.ts'
 import { noActions, type ViewProps } from './actions.ts'
-import { Canceled, Expired, Failed, Paid } from './endings.ts'
-import { Progress } from './progress.ts'
+import { Canceled, Expired, Failed, Paid, Stopped } from './endings.ts'
+import { PaymentMethods } from './paymentMethods.ts'
 import { type CheckoutProps, type CheckoutState, firstState, type Phase, screenOf } from './state.ts'
-import { Stopped } from './stopped.ts'
-import { WaysToPay } from './waysToPay.ts'
 
-/** The checkout as it stands: what is paid, to whom, and what is to be done now. */
+const steps = ['Your signature', 'Sending', 'Confirming'] as const
+
+const words = (phase: Phase): { readonly at: number; readonly title: string; readonly about: string } => {
+  switch (phase.at) {
+    case 'connecting':
+      return {
+        at: 0,
+        title: `Connect ${phase.walletName}`,
+        about: 'Choose in your wallet which account to share with this page.',
+      }
+    case 'checking':
+      return {
+        at: 0,
+        title: 'Checking',
+        about: 'Checking the network and your balance. Your wallet may ask to switch networks.',
+      }
+    case 'signing':
+      return {
+        at: 0,
+        title: 'Waiting for your signature',
+        about: `Open ${phase.walletName} and check what you sign. You sign once and pay no gas.`,
+      }
+    case 'sending':
+      return { at: 1, title: 'Sending', about: 'Signed. The payment is on its way to the network.' }
+    case 'unheard':
+      return {
+        at: 1,
+        title: 'No response yet',
+        about:
+          'The gateway has not confirmed that it received your payment. Keep this page open. The page sends the same payment again until the gateway confirms it. You are charged only once.',
+      }
+    default:
+      return {
+        at: 2,
+        title: 'Confirming',
+        about:
+          'Your payment was sent. The confirmation takes a few seconds. Do not pay again, even if you close this page.',
+      }
+  }
+}
+
+/** Shows the progress of a payment as steps and in words. */
+function Progress({ phase, leaveWallet }: { readonly phase: Phase; leaveWallet(): void }) {
+  const { at, title, about } = words(phase)
+  return html`<div class="checkout-progress">
+    <ol>
+      ${steps.map(
+        (step, i) =>
+          html`<li data-state=${i < at ? 'done' : i === at ? 'now' : 'later'} aria-current=${i === at ? 'step' : undefined}><span>${step}</span></li>`,
+      )}
+    </ol>
+    <div role="status">
+      <h2 tabindex="-1">${title}</h2>
+      <p class="soft">${about}</p>
+    </div>
+    ${'walletName' in phase && html`<div class="checkout-foot"><${Button} kind="quiet" size="small" class="checkout-cancel" onClick=${leaveWallet}>Choose another wallet<//></div>`}
+  </div>`
+}
+
+/** The checkout. It shows the price, the seller, and what to do next. */
 export function CheckoutView(props: ViewProps) {
   const { state, sum, offers, nowMs, lifetimeMs } = props
   const { session } = state
@@ -35,7 +93,7 @@ export function CheckoutView(props: ViewProps) {
 function partOf(screen: ReturnType<typeof screenOf>, props: ViewProps) {
   switch (screen) {
     case 'pay':
-      return html`<${WaysToPay} ...${props} />`
+      return html`<${PaymentMethods} ...${props} />`
     case 'progress':
       return html`<${Progress} phase=${phaseOf(props.state)} leaveWallet=${props.actions.leaveWallet} />`
     case 'stopped':
@@ -50,18 +108,18 @@ function partOf(screen: ReturnType<typeof screenOf>, props: ViewProps) {
     case 'failed':
       return html`<${Failed} ...${props} />`
     case 'unpayable':
-      return html`<${Notice} tone="warn" title="This can't be paid right now">
-        No network is open on which the seller has a wallet. Try again in some minutes; nothing was charged.
+      return html`<${Notice} tone="warn" title="You can't pay right now">
+        None of the networks that the seller accepts is available. Try again in a few minutes. Nothing was charged.
       <//>`
   }
 }
 
-/** The session may know of the payment before its sender does. */
+/** The phase to show. The session may report the payment before the request that sent it returns. */
 const phaseOf = ({ session, phase }: CheckoutState): Phase =>
   phase.at === 'unheard' && session.processing ? { at: 'confirming' } : phase
 
 const AtFirst = (props: CheckoutProps) =>
   html`<${CheckoutView} ...${props} state=${firstState(props)} actions=${noActions} />`
 
-/** The checkout as the server renders it; the browser goes on with `CheckoutApp`, which is of the same name. */
+/** The server renders this component. In the browser, `CheckoutApp` is registered under the same name and replaces it. */
 export const Checkout = island('checkout', AtFirst)

@@ -1,15 +1,50 @@
 import { explorerUrl } from '../../core/domain/network.ts'
-import { Address } from '../components/address.ts'
-import { Amount } from '../components/amount.ts'
-import { Button } from '../components/button.ts'
-import { Icon } from '../components/icon.ts'
+import { Button, Icon } from '../components/button.ts'
+import { Address, Amount } from '../components/money.ts'
 import { type Children, html } from '../html.ts'
-import { ReviewForm } from '../site/reviewForm.ts'
+import { ReviewForm } from '../site/reviews.ts'
 import type { ViewProps } from './actions.ts'
-import type { CheckoutSession, CheckoutState } from './state.ts'
-import { titleOf } from './waysToPay.ts'
+import { titleOf } from './paymentMethods.ts'
+import { type CheckoutSession, type CheckoutState, chosenOffer, type Fault, wasCharged } from './state.ts'
 
-/** The receipt. */
+const titles: Readonly<Record<Fault['kind'], string>> = {
+  declined: 'You declined in your wallet',
+  wrong_network: 'Your wallet is on another network',
+  too_little: 'Not enough in this wallet',
+  unfit: "This wallet can't pay here",
+  failed: 'The payment did not go through',
+  refused: 'The payment was refused',
+  owed: 'The seller owes you a refund',
+  refunded: 'The seller has refunded you',
+}
+
+/** The screen of a payment that stopped. It shows what happened and what to do now. */
+export function Stopped({ state, offers, actions }: ViewProps) {
+  if (state.phase.at !== 'stopped') return null
+  const { fault } = state.phase
+  const { kind, message, requestId } = fault
+  const offer = chosenOffer(state, offers)!
+  return html`<div class="checkout-end" role="alert">
+    <h2 tabindex="-1">${titles[kind]}</h2>
+    <p>${message}</p>
+    <p class="soft">${
+      kind === 'owed'
+        ? 'Keep this text and show it to the seller. Do not pay again here.'
+        : kind === 'refunded'
+          ? 'Check the wallet that paid. There is nothing left to pay here.'
+          : kind === 'too_little'
+            ? html`Add ${offer.asset.symbol} on ${titleOf(offer)} to this wallet, or pay from another wallet or on another network. Nothing was charged.`
+            : 'Nothing was charged.'
+    }</p>
+    ${kind === 'too_little' && html`<p class="small soft">Only ${offer.asset.symbol} of this token counts: <${Address} value=${offer.asset.address} what="the token's address" /></p>`}
+    ${requestId !== undefined && html`<p class="small soft">Request <code>${requestId}</code></p>`}
+    <div class="checkout-actions">
+      ${!wasCharged(fault) && html`<${Button} kind="primary" onClick=${actions.retry}>${kind === 'too_little' ? 'Choose again' : 'Try again'}<//>`}
+      ${!wasCharged(fault) && html`<${Button} kind="quiet" isBusy=${state.isCanceling} onClick=${actions.cancel}>Cancel payment<//>`}
+    </div>
+  </div>`
+}
+
 export function Paid({
   state,
   sum,
@@ -23,7 +58,7 @@ export function Paid({
   return html`<div class="checkout-end" role="status">
     <span class="checkout-done"><${Icon} name="check" /></span>
     <h2 tabindex="-1">${isElsewhere ? 'Paid in another window' : 'Paid'}</h2>
-    ${isElsewhere && html`<p class="soft">This session was paid from somewhere else. Nothing more is to be paid here.</p>`}
+    ${isElsewhere && html`<p class="soft">This payment was made in another window or on another device. There is nothing left to pay here.</p>`}
     <dl class="facts">
       <dt>Amount</dt><dd><${Amount} ...${sum} /></dd>
       ${offer && html`<dt>Network</dt><dd>${titleOf(offer)}</dd>`}
@@ -33,11 +68,11 @@ export function Paid({
     </dl>
     ${session.link?.url && html`<div class="checkout-actions"><${Button} kind="primary" href=${session.link.url} rel="noreferrer">Open what you bought<//></div>`}
     <${Review} ...${state} onReviewed=${actions.forgetReview} />
-    ${(session.successUrl !== null || isPopup || !session.link?.url) && html`<${WayBack} session=${session} isPopup=${isPopup} closeWindow=${actions.closeWindow} url=${session.successUrl} />`}
+    ${(session.successUrl !== null || isPopup || !session.link?.url) && html`<${ReturnLink} session=${session} isPopup=${isPopup} closeWindow=${actions.closeWindow} url=${session.successUrl} />`}
   </div>`
 }
 
-/** For the tab that paid for a link; a payment of any amount is not reviewed. */
+/** The review form, for the tab that paid for a link. A payment that is not for a link cannot be reviewed. */
 function Review({
   session: { link, purchaseId, buyerWallet },
   reviewToken,
@@ -48,8 +83,8 @@ function Review({
 }
 
 export const Expired = (props: ViewProps) =>
-  html`<${Ending} ...${props} title="The time is over">
-    A payment has to begin within half an hour. ${charged(props)} Go back to the shop to start again.
+  html`<${Ending} ...${props} title="This checkout has expired">
+    The checkout was open for 30 minutes. ${charged(props)} Go back to the shop to start again.
   <//>`
 
 export const Canceled = (props: ViewProps) =>
@@ -57,14 +92,17 @@ export const Canceled = (props: ViewProps) =>
 
 export const Failed = (props: ViewProps) =>
   html`<${Ending} ...${props} title="The payment failed">
-    It could not be settled and is closed now. ${charged(props)} Go back to the shop to start again.
+    The payment could not be settled, and this checkout is closed. ${charged(props)} Go back to the shop to start again.
   <//>`
 
-/** What was sent may land when the session is over: then it is the buyer's again, or a store has paid fees with it after all. */
+/**
+ * What happens to a payment that was sent before the session ended, and may still settle. The seller then owes a refund, or the
+ * amount is credited to the store's fees.
+ */
 function charged({ state: { sentBy, session } }: ViewProps): string {
   if (sentBy === null) return 'Nothing was charged.'
   const isInvoice = session.merchant.username === ''
-  return `Your payment was sent; should it arrive after all, ${isInvoice ? 'what you owe is less by it' : 'the seller owes it back to you'}.`
+  return `Your payment was sent. If the payment still arrives, ${isInvoice ? 'it reduces what you owe' : 'the seller owes it back to you'}.`
 }
 
 function Ending({ state, actions, title, children }: ViewProps & { title: string; children: Children }) {
@@ -72,19 +110,19 @@ function Ending({ state, actions, title, children }: ViewProps & { title: string
   return html`<div class="checkout-end" role="status">
     <h2 tabindex="-1">${title}</h2>
     <p class="soft">${children}</p>
-    <${WayBack} session=${session} isPopup=${isPopup} closeWindow=${actions.closeWindow} url=${session.cancelUrl} />
+    <${ReturnLink} session=${session} isPopup=${isPopup} closeWindow=${actions.closeWindow} url=${session.cancelUrl} />
   </div>`
 }
 
-interface WayBackProps {
+interface ReturnLinkProps {
   readonly session: CheckoutSession
   readonly isPopup: boolean
   readonly url: string | null
   closeWindow(): void
 }
 
-/** To the shop: in a popup by closing it, else to where the shop wants its buyers. */
-function WayBack({ session, isPopup, url, closeWindow }: WayBackProps) {
+/** Returns to the shop, by a link to its URL. A popup is closed instead. */
+function ReturnLink({ session, isPopup, url, closeWindow }: ReturnLinkProps) {
   const name = session.merchant.displayName || session.merchant.username
   if (isPopup)
     return html`<div class="checkout-actions"><${Button} kind="primary" onClick=${closeWindow}>Close this window<//></div>`

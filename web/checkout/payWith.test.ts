@@ -10,19 +10,24 @@ const asset = builtInAssets.find(({ network }) => network === 'eip155:84532')!
 const payTo = `0x${'5'.repeat(40)}`
 const offer: CheckoutOffer = { network: asset.network, asset, amount: '1', amountText: '0.000001', payTo }
 const entry = {
-  ...{ scheme: 'exact', network: asset.network, asset: asset.address, amount: '1', payTo },
-  ...{ maxTimeoutSeconds: 60, extra: {} },
+  scheme: 'exact',
+  network: asset.network,
+  asset: asset.address,
+  amount: '1',
+  payTo,
+  maxTimeoutSeconds: 60,
+  extra: {},
 }
 const buyer = `0x${'b'.repeat(40)}`
 const over = (body: unknown, status: number, headers: Record<string, string> = {}) =>
   new Response(typeof body === 'string' ? body : JSON.stringify(body), { status, headers })
 const paid = { data: { status: 'confirmed' } }
 
-/** Pays with a wallet against answers in their order, and tells what came of it. */
+/** Pays with a wallet against these responses in order, and returns the outcome. */
 async function pay(
   t: Test,
   answers: readonly (() => Response)[],
-  answerOf: (method: string) => unknown = () => undefined,
+  responseOf: (method: string) => unknown = () => undefined,
   isOver = () => false,
 ) {
   const sent: string[] = []
@@ -40,17 +45,19 @@ async function pay(
   })
   const provider = {
     request: ({ method }: { method: string }) => {
-      const answer = answerOf(method)
+      const answer = responseOf(method)
       if (answer !== undefined) return answer as Promise<unknown>
       const usual: Record<string, unknown> = {
-        ...{ eth_requestAccounts: [buyer], eth_chainId: '0x14a34', eth_call: `0x${'f'.repeat(64)}` },
+        eth_requestAccounts: [buyer],
+        eth_chainId: '0x14a34',
+        eth_call: `0x${'f'.repeat(64)}`,
         eth_signTypedData_v4: `0x${'1'.repeat(130)}`,
       }
       return Promise.resolve(usual[method])
     },
   }
   const wallet: EvmWallet = { id: 'w', name: 'W', icon: undefined, family: 'eip155', provider }
-  const told: string[] = []
+  const notified: string[] = []
   const phases: string[] = []
   const api = sessionApi('s', 'secret')
   const end = await payWith(
@@ -58,14 +65,14 @@ async function pay(
     offer,
     api,
     ({ at }) => phases.push(at),
-    (payer) => told.push(payer),
+    (payer) => notified.push(payer),
     isOver,
   )
-  return { end, sent, told, phases }
+  return { end, sent, notified, phases }
 }
 
 t.test('a charge that the seller owes back is told as one', async (t) => {
-  // As the gateway answers it: the reason stands in the receipt only.
+  // As the gateway sends it: only the receipt has the reason.
   const receipt = encodeHeader({ success: false, errorReason: 'charged_refund_owed', transaction: '0x1' })
   const error = { code: 'payment_already_used', message: 'It was charged when its session had ended.' }
   const { end } = await pay(t, [() => over({ error }, 409, { 'payment-response': receipt })])
@@ -90,7 +97,7 @@ t.test('only the gateway says that nothing was charged', async (t) => {
       '[]',
       '{"error":7}',
     ]) {
-      const { end, sent, told } = await pay(t, [
+      const { end, sent, notified } = await pay(t, [
         () => {
           throw new TypeError('network')
         },
@@ -100,7 +107,7 @@ t.test('only the gateway says that nothing was charged', async (t) => {
       t.match(end, { status: 'confirmed' }, `${status} ${body}`)
       t.equal(sent.length, 3)
       t.equal(new Set(sent).size, 1, 'the same payment each time')
-      t.strictSame(told, [buyer])
+      t.strictSame(notified, [buyer])
     }
   }
   const refused = await pay(t, [() => over({ error: { code: 'invalid_payment', message: 'No.' } }, 402)])
@@ -112,7 +119,7 @@ t.test('only the gateway says that nothing was charged', async (t) => {
     transaction: '',
   })
   const other = await pay(t, [() => over({ error }, 402, { 'payment-response': receipt })])
-  t.match(other.end, { kind: 'refused', message: /Choose the account/ }, 'in words for whoever has a wallet')
+  t.match(other.end, { kind: 'refused', message: /choose the account/ }, 'in words for whoever has a wallet')
   const words = /has not been used on this network yet.*choose another wallet/
   const unknownFactory = { success: false, errorReason: 'eip6492_factory_not_allowed', transaction: '' }
   const notMade = { 'payment-response': encodeHeader(unknownFactory) }
@@ -148,40 +155,46 @@ t.test(
     t.equal(new Set(sent).size, 1, 'the same one')
     t.strictSame([...new Set(phases)].slice(-2), ['sending', 'unheard'])
     const known = { error: { code: 'settlement_pending', message: 'It was sent.' } }
-    const heard = await pay(t, [lost, () => over(known, 503), () => over(paid, 200)])
-    t.strictSame(heard.phases.slice(-3), ['sending', 'unheard', 'confirming'], 'the gateway has it')
+    const received = await pay(t, [lost, () => over(known, 503), () => over(paid, 200)])
+    t.strictSame(received.phases.slice(-3), ['sending', 'unheard', 'confirming'], 'the gateway has it')
   },
 )
 
 t.test('what a wallet signs when the session is over is not sent, and nobody says that it was', async (t) => {
-  const { end, sent, told } = await pay(
+  const { end, sent, notified } = await pay(
     t,
     [() => over(paid, 200)],
     () => undefined,
     () => true,
   )
   t.equal(end, 'elsewhere')
-  t.strictSame([sent, told], [[], []])
+  t.strictSame([sent, notified], [[], []])
 })
 
 t.test('a wallet that answers nonsense is named, not the gateway', async (t) => {
   const odd: Record<string, unknown> = {
-    ...{ null: Promise.resolve(null), object: Promise.resolve({}), number: Promise.resolve(7) },
-    ...{ text: Promise.resolve('0x'), none: Promise.resolve([]), address: Promise.resolve(['0x1']) },
-    ...{ now: [buyer], thrown: Promise.reject({ odd: true }), nothing: Promise.reject(null) },
+    null: Promise.resolve(null),
+    object: Promise.resolve({}),
+    number: Promise.resolve(7),
+    text: Promise.resolve('0x'),
+    none: Promise.resolve([]),
+    address: Promise.resolve(['0x1']),
+    now: [buyer],
+    thrown: Promise.reject({ odd: true }),
+    nothing: Promise.reject(null),
   }
   for (const [name, answer] of Object.entries(odd)) {
-    for (const asked of ['eth_requestAccounts', 'eth_chainId', 'eth_signTypedData_v4']) {
+    for (const latestOffer of ['eth_requestAccounts', 'eth_chainId', 'eth_signTypedData_v4']) {
       const { end, sent } = await pay(t, [() => over(paid, 200)], (method) =>
-        method === asked ? answer : undefined,
+        method === latestOffer ? answer : undefined,
       )
-      if (name === 'now' && asked === 'eth_requestAccounts') continue
-      t.match(end, { kind: /./, message: /\bW\b/ }, `${asked}: ${name}`)
+      if (name === 'now' && latestOffer === 'eth_requestAccounts') continue
+      t.match(end, { kind: /./, message: /\bW\b/ }, `${latestOffer}: ${name}`)
       t.strictSame(sent, [], 'nothing is sent')
     }
   }
   const thrower = () => {
     throw new Error('broken')
   }
-  t.match((await pay(t, [() => over(paid, 200)], thrower)).end, { message: /W could not do it: broken/ })
+  t.match((await pay(t, [() => over(paid, 200)], thrower)).end, { message: /W failed: broken/ })
 })

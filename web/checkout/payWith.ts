@@ -2,23 +2,29 @@ import { type Wallet, WalletFault } from '../wallets/wallet.ts'
 import { ApiFault, type SessionApi } from './sessionApi.ts'
 import type { CheckoutOffer, CheckoutSession, Fault, Phase } from './state.ts'
 
-/** The transfer is on chain and paid nothing: it came when the session had ended. The receipt says so, the code does not. */
+/**
+ * Reasons of a transfer that is on chain but bought nothing, because it arrived after the session had ended. Only the receipt
+ * has this reason, not the error code.
+ */
 const chargedKinds = new Map<string | undefined, Fault['kind']>([
   ['charged_refund_owed', 'owed'],
   ['refunded', 'refunded'],
 ])
-/** Between two attempts to send the same payment, in ms; the last one counts for all that follow: 15 of the 20 of a minute. */
+/**
+ * Delays between attempts to send the same payment, in ms. The last one repeats, which makes 15 of the 20 requests that are
+ * allowed per minute.
+ */
 const retryMs = [1_000, 2_000, 4_000]
 
 /**
- * Has a wallet sign one payment for the session, and sends it until it is known what became of it: the same one each time, so
- * that whatever happens on the way it is charged once.
+ * Has a wallet sign one payment for the session, and sends it until its outcome is known. Every attempt sends the same payment,
+ * so it is charged at most once.
  *
- * @param onPhase where it is now
- * @param onSend  called with the paying wallet's address before its payment is sent
- * @param isOver  whether the session has ended meanwhile, by whatever way
- * @returns the session; `elsewhere` when somebody else has it; `unknown` when it was sent, no answer came, and the
- *   session's own news say more; or why it stopped: nothing was charged
+ * @param onPhase called when the payment enters a new phase
+ * @param onSend called with the paying wallet's address before its payment is sent
+ * @param isOver whether the session has ended in the meantime, for any reason
+ * @returns the session, `elsewhere` if another payment has the session, or why the payment stopped without a charge. `unknown`
+ *   if the payment was sent and no response came, so that only the session's stream can show the outcome
  */
 export async function payWith(
   wallet: Wallet,
@@ -32,11 +38,14 @@ export async function payWith(
   let payer = ''
   try {
     onPhase({ at: 'connecting', walletName: wallet.name })
-    const [{ signPayment }, asked] = await Promise.all([import('../wallets/signPayment.ts'), api.ask()])
+    const [{ signPayment }, latestOffer] = await Promise.all([
+      import('../wallets/signPayment.ts'),
+      api.fetchOffer(),
+    ])
     const shown = { ...offer, asset: offer.asset.address }
-    payment = await signPayment(wallet, asked.offer, shown, [offer.asset], {
-      nowSeconds: () => Math.floor((Date.now() + asked.clockOffsetMs) / 1_000),
-      askPayer,
+    payment = await signPayment(wallet, latestOffer.offer, shown, [offer.asset], {
+      nowSeconds: () => Math.floor((Date.now() + latestOffer.clockOffsetMs) / 1_000),
+      queryPayer,
       onPayer: (address) => {
         payer = address
       },
@@ -45,7 +54,8 @@ export async function payWith(
   } catch (error) {
     return faultFrom(error)
   }
-  // Paid elsewhere or canceled while the wallet asked: what it signed is not sent, and nobody says that it was.
+  // The session was paid elsewhere or canceled while the wallet asked the buyer. The signature is not sent, and the page does
+  // not claim that it was.
   if (isOver()) return 'elsewhere'
   onSend(payer)
   return send(payment, api, onPhase, isOver)
@@ -62,13 +72,14 @@ async function send(
     try {
       return await api.pay(payment)
     } catch (error) {
-      // What has no code was said by something between: the gateway may have the payment all the same, or have never seen it.
+      // A response without a code came from an intermediary, so it is unknown whether the gateway received the payment.
       if (error instanceof ApiFault && error.code !== '') {
-        // Refused for good: nothing was charged. Everything else leaves it open whether it was.
+        // The gateway rejected the payment for good, so nothing was charged. After any other status, it is unknown whether the
+        // buyer was charged.
         if (error.status < 500 && ![408, 409, 425, 429].includes(error.status)) return refusal(error, payment)
         const kind = chargedKinds.get(error.reason)
         if (kind !== undefined) return { ...refusal(error, payment), kind }
-        // Somebody else has paid, or pays, or time is over: the session says which.
+        // Another payment has the session, or the session has expired. Its status shows which.
         if (error.status === 409) return 'elsewhere'
       }
       const isKept = error instanceof ApiFault && error.code === 'settlement_pending'
@@ -79,7 +90,7 @@ async function send(
   return 'unknown'
 }
 
-async function askPayer(network: string, address: string, asset: string) {
+async function queryPayer(network: string, address: string, asset: string) {
   const response = await fetch(`/api/payer?${new URLSearchParams({ network, address, asset })}`)
   const { data, error } = await response.json()
   if (data === undefined) throw new ApiFault(response.status, error.code, error.message, error.requestId)
@@ -88,30 +99,33 @@ async function askPayer(network: string, address: string, asset: string) {
 
 const factoryNotAllowed = 'eip6492_factory_not_allowed'
 
-/** Whether a contract wallet has signed that its first payment has to make (ERC-6492). @param payment value of `PAYMENT-SIGNATURE` */
+/**
+ * Whether the signature is from a contract wallet that is not deployed yet (ERC-6492).
+ * @param payment value of `PAYMENT-SIGNATURE`
+ */
 const isUndeployed = (payment: string): boolean => /(6492){16}"/.test(atob(payment))
 
 function refusal({ code, reason, message, requestId }: ApiFault, payment: string): Fault {
   if (/insufficient|balance/i.test(reason))
-    return { kind: 'too_little', message: 'The network says that this wallet has less than the price.' }
+    return { kind: 'too_little', message: 'This wallet has less than the price.' }
   if (reason === factoryNotAllowed || isUndeployed(payment))
     return {
       kind: 'refused',
       message:
-        'This wallet has not been used on this network yet, and could not be set up with this payment. Send something with it first, or choose another wallet.',
+        'This wallet has not been used on this network yet, and this payment could not set up the wallet. Send any transaction from the wallet first, or choose another wallet.',
       requestId,
     }
-  // The gateway's words are for programs that sign; here a wallet did.
+  // The gateway's message is written for developers, but here a wallet's owner reads it.
   if (code === 'invalid_payment' && /signature/i.test(`${reason} ${message}`))
     return {
       kind: 'refused',
       message:
-        'Your wallet signed with another account than it had shown here, or something else than this page asked for. Choose the account that is to pay in your wallet, and try again.',
+        'Your wallet signed with a different account than it shared with this page, or signed something else. In your wallet, choose the account that should pay. Then try again.',
       requestId,
     }
   return {
     kind: 'refused',
-    message: message || `The network would not take it (${code || 'no reason given'}). You can try again.`,
+    message: message || `The payment was rejected (${code || 'no reason given'}). You can try again.`,
     requestId,
   }
 }
@@ -122,7 +136,7 @@ function faultFrom(error: unknown): Fault | 'elsewhere' {
   if (error instanceof ApiFault)
     return {
       kind: 'failed',
-      message: error.message || 'The gateway did not answer as expected.',
+      message: error.message || 'The gateway sent an unexpected response.',
       requestId: error.requestId,
     }
   return { kind: 'failed', message: 'The gateway could not be reached. Check your connection.' }

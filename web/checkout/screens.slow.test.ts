@@ -1,16 +1,16 @@
 import type { BrowserContextOptions, Page } from 'playwright-core'
 import t, { type Test } from 'tap'
-import { termsOf } from '../../admin-api/testing/startAdmin.ts'
 import { builtInAssets } from '../../core/domain/asset.ts'
-import { newSolanaSecret } from '../../localnet/demoBuyer.ts'
+import { newSolanaSecret } from '../../localnet/demoWallets.ts'
+import { termsOf } from '../../test/helpers/admin-api/startAdmin.ts'
 import { readCorpus } from '../../test/helpers/corpora.ts'
-import { startBrowser } from '../../vault/testing/browser.ts'
-import { fitsItsWidth, openTab, seriousFindings, startSite } from '../testing/openSite.ts'
-import { giveWallets, solanaTestWallet } from '../wallets/testing/testWallets.ts'
+import { startBrowser } from '../../test/helpers/vault/browser.ts'
+import { fitsItsWidth, openTab, seriousFindings, startSite } from '../../test/helpers/web/openSite.ts'
+import { giveWallets, solanaTestWallet } from '../../test/helpers/web/wallets/testWallets.ts'
 
 const browser = await startBrowser(t)
 
-/** A service with a session, and its checkout in a tab. */
+/** A service with a payment session, and its checkout in a tab. */
 async function setUp(
   t: Test,
   body: object = {},
@@ -37,7 +37,7 @@ async function setUp(
   return { site, session, cancel, open, ...tab }
 }
 
-/** The store can be paid on Base and on Solana. */
+/** The store accepts payments on Base and on Solana. */
 const onTwoNetworks: Parameters<typeof startSite>[1] = {
   assets: [...builtInAssets],
   termsOf: (link) =>
@@ -63,19 +63,19 @@ async function screens() {
             {},
             { viewport: { width, height: 800 }, colorScheme },
           )
-          const looksWell = async (what: string) => {
+          const fitsScreen = async (what: string) => {
             t.strictSame(await seriousFindings(page), [], `${what} at ${width}, ${colorScheme}`)
             t.ok(await fitsItsWidth(page), `${what} fits ${width}`)
           }
           await page.getByText('No wallet for Base Sepolia in this browser').waitFor()
-          await looksWell('without a wallet')
-          for (const way of ['Phone', 'Terminal']) {
-            await page.getByText(way, { exact: true }).click()
-            await looksWell(way)
+          await fitsScreen('without a wallet')
+          for (const selected of ['Phone', 'Terminal']) {
+            await page.getByText(selected, { exact: true }).click()
+            await fitsScreen(selected)
           }
           await cancel()
           await heading(page, 'Canceled').waitFor()
-          await looksWell('canceled')
+          await fitsScreen('canceled')
           t.strictSame([problems, elsewhere], [[], []])
         }
       }
@@ -151,7 +151,7 @@ async function screens() {
     const { page, site } = await setUp(t, { cancelUrl: 'https://shop.test/cart' })
     await page.getByText('No wallet for').waitFor()
     site.clock.nowMs += 31 * 60_000
-    await heading(page, 'The time is over').waitFor()
+    await heading(page, 'This checkout has expired').waitFor()
     t.equal(await page.getByRole('link', { name: /^Back to/ }).getAttribute('href'), 'https://shop.test/cart')
     const other = await setUp(t)
     await other.page.getByText('No wallet for').waitFor()

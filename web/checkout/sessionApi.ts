@@ -3,13 +3,13 @@ import { receiptIn } from '../receipt.ts'
 import type { CheckoutSession } from './state.ts'
 import { rememberReviewToken } from './tabMemory.ts'
 
-/** What the API refused, in its words. */
+/** An error from the API, with the API's message. */
 export class ApiFault extends Error {
   readonly status: number
-  /** Empty where the answer is none of the gateway's: something between refused. */
+  /** The gateway's error code. Empty if an intermediary sent the response. */
   readonly code: string
   readonly requestId: string | undefined
-  /** `errorReason` of the receipt, which says more than the code; empty without one. */
+  /** `errorReason` of the receipt, which is more precise than the code. Empty if there is no receipt. */
   readonly reason: string
   constructor(status: number, code: string, message: string, requestId?: string, reason = '') {
     super(message)
@@ -21,28 +21,31 @@ export class ApiFault extends Error {
   }
 }
 
-/** An offer, and how far the buyer's clock is from the gateway's. */
+/** An offer, and the difference between the buyer's clock and the gateway's. */
 export interface AskedOffer {
   readonly offer: PaymentRequired
-  /** To be added to this machine's time, in ms. */
+  /** The gateway's time minus this machine's, in ms. */
   readonly clockOffsetMs: number
 }
 
-/** The API of one payment session, with its client secret. Every method throws {@link ApiFault}, or what `fetch` throws. */
+/** The API of one payment session, with its client secret. Every method throws {@link ApiFault}, or the error of `fetch`. */
 export interface SessionApi {
   read(): Promise<CheckoutSession>
   cancel(): Promise<CheckoutSession>
-  /** What is to be paid: the 402. */
-  ask(): Promise<AskedOffer>
+  /** Requests the payment terms. It makes a call without a payment, which gets a 402. */
+  fetchOffer(): Promise<AskedOffer>
   /** @param payment value of `PAYMENT-SIGNATURE` */
   pay(payment: string): Promise<CheckoutSession>
-  /** Calls back with the session, at once and whenever it changes, until it has ended. @returns a function that stops it */
+  /**
+   * Calls `onSession` at once and on every change of the session, until the session has ended.
+   * @returns a function that stops it
+   */
   follow(onSession: (session: CheckoutSession) => void): () => void
 }
 
-/** Between two looks at a session where its stream does not come through, in ms. */
+/** Polling interval for a session whose event stream does not arrive, in ms. */
 const POLL_MS = 3_000
-/** After so long without a word of a new stream, it is looked by asking. */
+/** How long a new event stream may be silent before the page polls instead, in ms. */
 const SILENCE_MS = 5_000
 
 export function sessionApi(id: string, secret: string): SessionApi {
@@ -61,7 +64,7 @@ export function sessionApi(id: string, secret: string): SessionApi {
   return {
     read,
     cancel: async () => dataOf(await send('/cancel', { method: 'POST' })),
-    async ask() {
+    async fetchOffer() {
       const response = await send('/pay', { method: 'POST' })
       if (response.status !== 402) throw await faultIn(response)
       const at = Date.parse(response.headers.get('date') ?? '')
@@ -81,7 +84,7 @@ export function sessionApi(id: string, secret: string): SessionApi {
   }
 }
 
-/** By server-sent events; by asking where they don't come through. */
+/** Follows a session by server-sent events. It polls if they do not arrive. */
 function followSession(
   eventsUrl: string,
   read: () => Promise<CheckoutSession>,
@@ -110,7 +113,7 @@ function followSession(
     timer = undefined
     take(JSON.parse(data))
   })
-  // The browser opens again what breaks off, and fails at it again and again where it can't come through.
+  // The browser reopens a broken stream by itself. If streams cannot pass a proxy, it would fail again and again.
   events.onerror = () => {
     timer ??= setTimeout(poll, SILENCE_MS)
   }
@@ -124,7 +127,7 @@ async function faultIn(response: Response): Promise<ApiFault> {
   try {
     body = JSON.parse(text)
   } catch {
-    // An answer from between: a proxy's page.
+    // The response is not JSON, because it came from an intermediary, such as a proxy's error page.
   }
   const { error } = Object(body) as typeof body
   const requestId = response.headers.get('x-request-id') ?? undefined

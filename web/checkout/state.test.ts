@@ -3,6 +3,7 @@ import { builtInAssets } from '../../core/domain/asset.ts'
 import { html } from '../html.ts'
 import { renderPage } from '../render/renderPage.ts'
 import { noActions } from './actions.ts'
+import { Stopped } from './endings.ts'
 import {
   type CheckoutOffer,
   type CheckoutSession,
@@ -13,21 +14,40 @@ import {
   payableOffer,
   screenOf,
 } from './state.ts'
-import { Stopped } from './stopped.ts'
 
 const session: CheckoutSession = {
-  ...{ id: 's', status: 'open', amount: '1', currency: 'USDC', purchaseId: null, txHash: null, chain: null },
-  ...{ buyerWallet: null, merchant: { username: 'a', displayName: 'A' }, expiresAt: '', processing: false },
-  ...{ item: { title: '', description: '', amount: '1' }, successUrl: null, cancelUrl: null },
-  ...{ clientReferenceId: null, allowedOrigin: null, link: null },
+  id: 's',
+  status: 'open',
+  amount: '1',
+  currency: 'USDC',
+  purchaseId: null,
+  txHash: null,
+  chain: null,
+  buyerWallet: null,
+  merchant: { username: 'a', displayName: 'A' },
+  expiresAt: '',
+  processing: false,
+  item: { title: '', description: '', amount: '1' },
+  successUrl: null,
+  cancelUrl: null,
+  clientReferenceId: null,
+  allowedOrigin: null,
+  link: null,
 }
 const [asset] = builtInAssets
 const offers: CheckoutOffer[] = [
   { network: asset!.network, asset: asset!, amount: '1', amountText: '0.000001', payTo: '0x' },
 ]
 const stateOf = (part: Partial<CheckoutState> = {}, more: Partial<CheckoutSession> = {}): CheckoutState => ({
-  ...{ loadedAs: 'open', phase: { at: 'choosing' }, chosen: 0, way: 0, wallets: [], sentBy: null },
-  ...{ isCanceling: false, isPopup: false, session: { ...session, ...more } },
+  loadedAs: 'open',
+  phase: { at: 'choosing' },
+  chosen: 0,
+  selected: 0,
+  wallets: [],
+  sentBy: null,
+  isCanceling: false,
+  isPopup: false,
+  session: { ...session, ...more },
   ...part,
 })
 const stopped = { at: 'stopped', fault: { kind: 'declined', message: '' } } as const
@@ -73,8 +93,8 @@ t.test('what was charged is never shown as uncharged, and only what is owed as o
     t.match(shown(kind), 'Because.')
     t.notMatch(shown(kind), /Nothing was charged|Try again|Cancel payment/, kind)
   }
-  t.match(shown('owed'), /<h2[^>]*>The seller owes this back to you</)
-  t.match(shown('refunded'), /<h2[^>]*>The seller has paid this back to you</)
+  t.match(shown('owed'), /<h2[^>]*>The seller owes you a refund</)
+  t.match(shown('refunded'), /<h2[^>]*>The seller has refunded you</)
   t.notMatch(shown('refunded'), /owes|Do not pay again/)
   t.match(shown('refused'), 'Nothing was charged.')
 })

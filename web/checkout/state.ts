@@ -1,7 +1,7 @@
 import type { Asset } from '../../core/domain/asset.ts'
 import { familyOf } from '../../core/domain/network.ts'
 
-/** A payment session as its buyer reads it: `data` of `GET /api/v1/payments/:id`. */
+/** A payment session as its buyer sees it: `data` of `GET /api/v1/payments/:id`. */
 export interface CheckoutSession {
   readonly id: string
   readonly status: 'open' | 'confirmed' | 'expired' | 'canceled' | 'failed'
@@ -11,11 +11,11 @@ export interface CheckoutSession {
   readonly txHash: string | null
   readonly chain: 'base' | 'solana' | null
   readonly buyerWallet: string | null
-  /** What it pays for; null for a session of any amount. `url` of a `standard` link, once it is paid. */
+  /** The link that the buyer buys. Null if the payment is not for a link. `url` is set for a paid `standard` link. */
   readonly link: { readonly url: string | null } | null
   readonly merchant: { readonly username: string; readonly displayName: string }
   readonly expiresAt: string
-  /** A payment is being settled, by whomever. */
+  /** True while a payment from this or another window is being settled. */
   readonly processing: boolean
   readonly item: { readonly title: string; readonly description: string; readonly amount: string }
   readonly successUrl: string | null
@@ -24,42 +24,42 @@ export interface CheckoutSession {
   readonly allowedOrigin: string | null
 }
 
-/** One way to pay, as the page shows it and as it is signed. */
+/** One payment method, as the page shows it and as the wallet signs it. */
 export interface CheckoutOffer {
-  /** CAIP-2. */
+  /** CAIP-2 id. */
   readonly network: string
   readonly asset: Asset
   /** In the token's smallest unit. */
   readonly amount: string
-  /** The same as a decimal. */
+  /** The same amount as a decimal. */
   readonly amountText: string
   readonly payTo: string
 }
 
-/** A picture of squares: the path of the dark ones, and how many stand in a row. */
-export interface QrPicture {
+/** A QR code: the SVG path of its dark modules, and the number of modules per row. */
+export interface QrImage {
   readonly path: string
   readonly size: number
 }
 
-/** What the server knows of a checkout when it renders it. */
+/** The props of a checkout, which the server sets when it renders the page. */
 export interface CheckoutProps {
   readonly session: CheckoutSession
-  /** What is paid, as a decimal; of an invoice in its own token. */
+  /** The amount as a decimal, in USDC or, for an invoice, in the invoice's token. */
   readonly sum: { readonly value: string; readonly currency: string }
   readonly offers: readonly CheckoutOffer[]
-  /** The server's clock, ms since 1970: the buyer's may be wrong. */
+  /** The server's time, in ms since 1970. It is needed because the buyer's clock may be wrong. */
   readonly nowMs: number
-  /** How long a session is open in all, in ms. */
+  /** How long a session is open in total, in ms. */
   readonly lifetimeMs: number
-  /** The address of this page with its secret, for another device. */
+  /** The URL of this page including its secret, for another device. */
   readonly checkoutUrl: string
-  readonly qr: QrPicture
-  /** Pays from a terminal. */
+  readonly qr: QrImage
+  /** The shell command that pays this session. */
   readonly command: string
 }
 
-/** A wallet, as far as it is shown. */
+/** A wallet, as the page shows it. */
 export interface ShownWallet {
   readonly id: string
   readonly name: string
@@ -67,7 +67,7 @@ export interface ShownWallet {
   readonly family: 'eip155' | 'solana'
 }
 
-/** Why a payment stopped. No money moved, but where {@link wasCharged}. */
+/** Why a payment stopped. No money moved, unless {@link wasCharged} returns true. */
 export interface Fault {
   readonly kind:
     | 'declined'
@@ -79,37 +79,37 @@ export interface Fault {
     | 'owed'
     | 'refunded'
   readonly message: string
-  /** By which support finds it in the log. */
+  /** The request's id, by which support finds the failure in the log. */
   readonly requestId?: string | undefined
 }
 
-/** The buyer's money moved and bought nothing: the seller owes it back, or has paid it back. */
+/** Whether the buyer was charged for nothing, so that the seller owes a refund or has paid it. */
 export const wasCharged = ({ kind }: Fault): boolean => kind === 'owed' || kind === 'refunded'
 
 export type Phase =
   | { readonly at: 'choosing' }
   | { readonly at: 'connecting' | 'checking' | 'signing'; readonly walletName: string }
-  /** `unheard`: sent, and no word of the gateway yet; it is sent again as long as the page is there. */
+  /** `unheard`: the payment was sent, but the gateway has not responded. The page sends it again as long as it is open. */
   | { readonly at: 'sending' | 'unheard' | 'confirming' }
   | { readonly at: 'stopped'; readonly fault: Fault }
 
 export interface CheckoutState {
   readonly session: CheckoutSession
-  /** How the session stood when this page was loaded. */
+  /** Status of the session when this page was loaded. */
   readonly loadedAs: CheckoutSession['status']
   readonly phase: Phase
-  /** The index of the offer that the buyer chose, or that a wallet of this browser can pay; null until one of them is known. */
+  /** Index of the offer that the buyer chose, or that a wallet in this browser can pay. Null until then. */
   readonly chosen: number | null
-  /** Wallet, phone, terminal. */
-  readonly way: number
-  /** Undefined while wallets are looked for. */
+  /** The selected tab, which is wallet (0), phone (1) or terminal (2). */
+  readonly selected: number
+  /** Undefined while the page searches for wallets. */
   readonly wallets: readonly ShownWallet[] | undefined
-  /** Wallet whose payment this tab has sent; null while it has sent none. */
+  /** The wallet whose payment this tab has sent. Null if there is none. */
   readonly sentBy: string | null
-  /** With what this tab may review what it bought; null without. */
+  /** Token with which this tab may review its purchase. Null if there is none. */
   readonly reviewToken: string | null
   readonly isCanceling: boolean
-  /** The page was opened by the shop's, which hears of what becomes of it. */
+  /** True if the shop's page opened this page as a popup. It then gets the outcome. */
   readonly isPopup: boolean
 }
 
@@ -118,7 +118,7 @@ export const firstState = ({ session }: CheckoutProps): CheckoutState => ({
   loadedAs: session.status,
   phase: { at: 'choosing' },
   chosen: null,
-  way: 0,
+  selected: 0,
   wallets: undefined,
   sentBy: null,
   reviewToken: null,
@@ -126,13 +126,13 @@ export const firstState = ({ session }: CheckoutProps): CheckoutState => ({
   isPopup: false,
 })
 
-/** The offer that is shown as chosen; undefined where there is none at all. */
+/** The selected offer. Undefined without offers. */
 export const chosenOffer = (
   { chosen }: CheckoutState,
   offers: readonly CheckoutOffer[],
 ): CheckoutOffer | undefined => offers[chosen ?? 0]
 
-/** The index of the first offer that one of these wallets can pay; null for none. */
+/** Index of the first offer that any of these wallets can pay. Null if there is none. */
 export function payableOffer(
   offers: readonly CheckoutOffer[],
   wallets: readonly Pick<ShownWallet, 'family'>[],
@@ -141,7 +141,7 @@ export function payableOffer(
   return index < 0 ? null : index
 }
 
-/** What the page shows; each has its own screen. */
+/** The screen that is shown. */
 export type Screen =
   | 'pay'
   | 'progress'
@@ -158,7 +158,8 @@ export function screenOf(
   offers: readonly CheckoutOffer[],
 ): Screen {
   const { status, processing } = session
-  // What was charged for nothing outlasts the session: nobody reads then that nothing was charged.
+  // The buyer was charged for nothing. This takes precedence over the session's status, because the page must never claim that
+  // nothing was charged.
   if (phase.at === 'stopped' && wasCharged(phase.fault)) return 'stopped'
   if (status === 'confirmed')
     return loadedAs === 'confirmed' || isSame(sentBy, session.buyerWallet) ? 'paid' : 'paid_elsewhere'
@@ -168,11 +169,14 @@ export function screenOf(
   return offers.length === 0 ? 'unpayable' : 'pay'
 }
 
-/** Another window may have paid while this one's payment was on its way: the session says whose it was. */
+/**
+ * Whether this window's wallet paid. Another window may have paid while this window sent its payment, so the session states the
+ * wallet.
+ */
 const isSame = (sentBy: string | null, buyer: string | null): boolean =>
   sentBy !== null && (buyer === null || buyer.toLowerCase() === sentBy.toLowerCase())
 
-/** What a shop's page is told of a session that is paid: the fields of the widget's `onComplete`, and no others. */
+/** The fields that the shop's page gets for a paid session. They are those of the widget's `onComplete`, and no others. */
 export const completedOf = (session: CheckoutSession) => ({
   sessionId: session.id,
   purchaseId: session.purchaseId,

@@ -1,38 +1,38 @@
-import { forgetInTab, keepInTab, keptInTab } from '../tabStorage.ts'
+import { readFromTab, removeFromTab, saveInTab } from '../tabStorage.ts'
 
 /**
- * Takes the client secret out of the address bar, before anybody can read it there, and keeps it in this tab, so that the page
- * can be loaded again. Without one in the address, the one that is kept leads back to it.
+ * Moves the client secret from the address bar into this tab's storage, before it can be read there, so that the page survives
+ * a reload. If the address has no secret, reloads the page with the stored one.
  *
- * @returns undefined when there is none, or the page is being loaded again with it
+ * @returns undefined if there is no secret, or the page reloads with the stored one
  */
 export function takeSecret(sessionId: string): string | undefined {
   const given = new URLSearchParams(location.search).get('cs')
   const key = secretKey(sessionId)
   if (given === null) {
-    const kept = keptInTab(key)
+    const kept = readFromTab(key)
     if (kept !== null) location.replace(`${location.pathname}?cs=${encodeURIComponent(kept)}`)
     return undefined
   }
-  keepInTab(key, given)
+  saveInTab(key, given)
   history.replaceState(history.state, '', location.pathname)
   return given
 }
 
-/** That a payment was sent from this tab, so that its receipt is its own after the page was loaded again. */
-export const rememberPaid = (sessionId: string, wallet: string): void => keepInTab(paidKey(sessionId), wallet)
-export const forgetPaid = (sessionId: string): void => forgetInTab(paidKey(sessionId))
-/** The wallet that it was sent from; null for none. */
-export const paidHere = (sessionId: string): string | null => keptInTab(paidKey(sessionId))
+/** Stores that this tab sent a payment, so that after a reload it still shows the receipt as its own. */
+export const rememberPaid = (sessionId: string, wallet: string): void => saveInTab(paidKey(sessionId), wallet)
+export const forgetPaid = (sessionId: string): void => removeFromTab(paidKey(sessionId))
+/** The wallet whose payment this tab sent. Null if there is none. */
+export const paidHere = (sessionId: string): string | null => readFromTab(paidKey(sessionId))
 
-/** With what the purchase of a link is reviewed: the gateway says it once, to the tab that paid. */
+/** Stores the review token, which the gateway returns only once, and only to the tab that paid. */
 export const rememberReviewToken = (sessionId: string, token: string): void =>
-  keepInTab(reviewKey(sessionId), token)
-export const forgetReviewToken = (sessionId: string): void => forgetInTab(reviewKey(sessionId))
-export const reviewTokenOf = (sessionId: string): string | null => keptInTab(reviewKey(sessionId))
+  saveInTab(reviewKey(sessionId), token)
+export const forgetReviewToken = (sessionId: string): void => removeFromTab(reviewKey(sessionId))
+export const reviewTokenOf = (sessionId: string): string | null => readFromTab(reviewKey(sessionId))
 
-export const rememberLedBack = (sessionId: string): void => keepInTab(ledBackKey(sessionId), 'yes')
-export const wasLedBack = (sessionId: string): boolean => keptInTab(ledBackKey(sessionId)) !== null
+export const rememberLedBack = (sessionId: string): void => saveInTab(ledBackKey(sessionId), 'yes')
+export const wasLedBack = (sessionId: string): boolean => readFromTab(ledBackKey(sessionId)) !== null
 
 const ledBackKey = (sessionId: string) => `tollgate-led-back:${sessionId}`
 const secretKey = (sessionId: string) => `tollgate-session:${sessionId}`

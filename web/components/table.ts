@@ -1,37 +1,38 @@
 import { type Children, html } from '../html.ts'
+import { Button } from './button.ts'
 
 export interface Column<Row> {
   readonly key: string
   readonly title: string
-  /** The title is read out only: of a column of buttons, which say themselves what they do. */
+  /** True if only screen readers get the title, as above a column of buttons. */
   readonly isTitleHidden?: boolean
-  /** `end` for numbers. */
+  /** `end` is for numbers. */
   readonly align?: 'start' | 'end'
   readonly isSortable?: boolean
   readonly cell: (row: Row) => Children
 }
 
 export interface TableProps<Row> {
-  /** What is listed, for those who don't see where it stands. */
+  /** What the table lists, for screen readers. */
   readonly caption: string
   readonly columns: readonly Column<Row>[]
   readonly rows: readonly Row[]
   readonly keyOf?: (row: Row) => string
-  /** What is shown instead of no rows. */
+  /** Shown when there are no rows. */
   readonly empty?: Children
   readonly sort?: { readonly key: string; readonly direction: 'ascending' | 'descending' }
-  /** Sorting in the browser … */
+  /** Sorts in the browser. */
   readonly onSort?: (key: string) => void
-  /** … or by another address. */
+  /** Sorts by loading another address. */
   readonly sortHref?: (key: string) => string
 }
 
-/** From as many on, a table needs more room than a small tablet has. */
+/** From this number of columns on, a table does not fit a small tablet. */
 const MANY_COLUMNS = 6
 
 /**
- * Rows of one kind. Where its columns have no room, each row is a list of its cells with their titles; what is wider even so
- * scrolls sideways in its own frame. Roles are named because browsers forget those of cells that are no table's any more.
+ * Rows of one kind. On narrow screens, each row becomes a list of titled cells. A table that is still too wide scrolls sideways
+ * in its own frame. Roles are explicit, because browsers drop the implicit ones if cells are not displayed as a table.
  */
 export function Table<Row>(props: TableProps<Row>) {
   const { caption, columns, rows, keyOf, empty, sort, onSort, sortHref } = props
@@ -67,4 +68,23 @@ export function Table<Row>(props: TableProps<Row>) {
       </tbody>
     </table>
   </div>`
+}
+
+export interface PaginationProps {
+  readonly total: number
+  readonly limit: number
+  readonly offset: number
+  /** The address of the page that starts at this offset. */
+  readonly hrefOf: (offset: number) => string
+}
+
+/** Shows which part of a list is visible, with links to the previous and next part. */
+export function Pagination({ total, limit, offset, hrefOf }: PaginationProps) {
+  const end = Math.min(offset + limit, total)
+  if (total <= limit && offset === 0) return null
+  return html`<nav class="pagination" aria-label="Pages">
+    ${offset > 0 ? html`<${Button} size="small" rel="prev" href=${hrefOf(Math.max(0, offset - limit))}>Previous<//>` : html`<span></span>`}
+    <span>${offset < total ? `${offset + 1} – ${end} of ${total}` : `${total} in total`}</span>
+    ${end < total ? html`<${Button} size="small" rel="next" href=${hrefOf(offset + limit)}>Next<//>` : html`<span></span>`}
+  </nav>`
 }

@@ -1,18 +1,19 @@
 import { type Children, html } from '../html.ts'
+import { CopyButton } from './button.ts'
 
 export interface TabsProps {
-  /** One of its kind on a page. */
+  /** Unique on the page. */
   readonly id: string
-  /** What is chosen between, for those who don't see it. */
+  /** Name of the choice, for screen readers. */
   readonly label: string
   /** At most six. */
   readonly tabs: readonly { readonly title: string; readonly content: Children }[]
-  /** Which one is shown first; with `onChange`, which one is shown. Default: 0. */
+  /** Index of the selected tab. Without `onChange`, it is the tab that is selected at first. Default: 0. */
   readonly chosen?: number
   readonly onChange?: (index: number) => void
 }
 
-/** Views in one place, one of them shown: radio buttons, so that it works without a script. */
+/** Views of which one is visible. They use radio buttons, so they work without JavaScript. */
 export const Tabs = ({ id, label, tabs, chosen = 0, onChange }: TabsProps) =>
   html`<fieldset class="tabs">
     <legend class="visually-hidden">${label}</legend>
@@ -29,3 +30,24 @@ export const Tabs = ({ id, label, tabs, chosen = 0, onChange }: TabsProps) =>
     )}
     <div class="panels">${tabs.map(({ content }) => html`<div class="panel">${content}</div>`)}</div>
   </fieldset>`
+
+export interface CodeSample {
+  readonly title: string
+  readonly code: string
+}
+
+/** A piece of code with a copy button. */
+export const Code = ({ title, code }: CodeSample) =>
+  html`<div class="code"><${CopyButton} text=${code} what=${title} /><pre><code>${code}</code></pre></div>`
+
+/** The same example in several languages, as tabs. */
+export const CodeBlock = ({
+  id,
+  label,
+  samples,
+}: {
+  readonly id: string
+  readonly label: string
+  readonly samples: readonly CodeSample[]
+}) =>
+  html`<${Tabs} id=${id} label=${label} tabs=${samples.map((one) => ({ title: one.title, content: html`<${Code} ...${one} />` }))} />`

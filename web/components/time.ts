@@ -21,11 +21,11 @@ export function timeAgo(atMs: number, nowMs: number): string {
   return 'now'
 }
 
-/** `1 Jun 2026, 14:05 UTC`: the same for whoever reads it, wherever it was written. */
+/** `1 Jun 2026, 14:05 UTC`, which is the same in every time zone. */
 export const exactTime = (atMs: number): string =>
   `${new Date(atMs).toLocaleString('en-GB', { dateStyle: 'medium', timeStyle: 'short', timeZone: 'UTC' })} UTC`
 
-/** `1 Jun`, in UTC as all of the service's days. */
+/** `1 Jun`, in UTC, as all days of the gateway. */
 export const dayOf = (atMs: number): string =>
   new Date(atMs).toLocaleString('en-GB', { day: 'numeric', month: 'short', timeZone: 'UTC' })
 
@@ -35,7 +35,7 @@ export const hourOf = (atMs: number): string =>
 
 export interface TimeProps {
   readonly atMs: number
-  /** When it was written; the browser goes on from there by its own clock. */
+  /** The time of rendering, in ms since 1970. The browser continues with its own clock. */
   readonly nowMs: number
 }
 
@@ -50,5 +50,48 @@ function TimeView({ atMs, nowMs }: TimeProps) {
   return html`<time datetime=${new Date(atMs).toISOString()} title=${exactTime(atMs)}>${timeAgo(atMs, now)}</time>`
 }
 
-/** A moment: how long ago in words, exactly on hover. */
+/** A moment as relative time. Hover shows the exact time. */
 export const Time = island('time', TimeView)
+
+const RADIUS = 14
+const ROUND = 2 * Math.PI * RADIUS
+/** Below this much time left, in ms, the countdown turns red. */
+const SHORT_MS = 120_000
+
+export interface CountdownProps {
+  readonly totalMs: number
+  /**
+   * Time left when the page was rendered, in ms. The countdown starts when the page loads, because the buyer's clock may be
+   * wrong.
+   */
+  readonly leftMs: number
+}
+
+function CountdownView({ totalMs, leftMs }: CountdownProps) {
+  const [left, setLeft] = useState(leftMs)
+  useEffect(() => {
+    const startedAt = performance.now()
+    const timer = browser.setInterval(
+      () => setLeft(Math.max(0, leftMs - (performance.now() - startedAt))),
+      1_000,
+    )
+    return () => browser.clearInterval(timer)
+  }, [leftMs])
+  const seconds = Math.ceil(left / 1_000)
+  const words = `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, '0')}`
+  const part = Math.min(1, left / totalMs)
+  return html`<span class="countdown" data-tone=${left < SHORT_MS ? 'bad' : 'plain'} role="timer">
+    <svg viewBox="0 0 32 32" aria-hidden="true">
+      <circle cx="16" cy="16" r=${RADIUS} /><circle
+        cx="16"
+        cy="16"
+        r=${RADIUS}
+        stroke-dasharray=${`${(part * ROUND).toFixed(1)} ${ROUND.toFixed(1)}`}
+      />
+    </svg>
+    <span>${words} left</span>
+  </span>`
+}
+
+/** Time left, as a ring and in numbers. */
+export const Countdown = island('countdown', CountdownView)

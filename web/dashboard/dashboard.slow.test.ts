@@ -2,16 +2,26 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Browser, BrowserContextOptions } from 'playwright-core'
 import t, { type Test } from 'tap'
-import { signInBrowser } from '../../admin-api/testing/browser.ts'
+import { signInBrowser } from '../../test/helpers/admin-api/browser.ts'
 import { readCorpus } from '../../test/helpers/corpora.ts'
-import { startBrowser } from '../../vault/testing/browser.ts'
-import { fitsItsWidth, type openTab, type Site, seriousFindings, startSite } from '../testing/openSite.ts'
-import { fillStore, plainTexts, type Texts } from './testing/fullStore.ts'
-import { openDashboard, openDoor, sellersWallet } from './testing/openDashboard.ts'
+import { startBrowser } from '../../test/helpers/vault/browser.ts'
+import { fillStore, plainTexts, type Texts } from '../../test/helpers/web/dashboard/fullStore.ts'
+import {
+  openDashboard,
+  openTransport,
+  sellersWallet,
+} from '../../test/helpers/web/dashboard/openDashboard.ts'
+import {
+  fitsItsWidth,
+  type openTab,
+  type Site,
+  seriousFindings,
+  startSite,
+} from '../../test/helpers/web/openSite.ts'
 
 const chromium = await startBrowser(t)
 
-/** A store with something of everything, as of now: browsers have no other clock. */
+/** A store with data in every view, dated from now, because browsers have no other clock. */
 async function fullStore(t: Test, texts: Texts = plainTexts) {
   const site = await startSite(t)
   site.clock.nowMs = Date.now()
@@ -82,8 +92,12 @@ function tests(browser: Browser): void {
       const longWord = 'W'.repeat(150)
       for (const text of [attack, `\u0645\u062a\u062c\u0631 ${longWord}`, naughty.join(' ').slice(0, 180)]) {
         const texts: Texts = {
-          ...{ title: text.slice(0, 200), description: text.slice(0, 500), displayName: text.slice(0, 50) },
-          ...{ bio: text.slice(0, 160), comment: text.slice(0, 500), detail: text },
+          title: text.slice(0, 200),
+          description: text.slice(0, 500),
+          displayName: text.slice(0, 50),
+          bio: text.slice(0, 160),
+          comment: text.slice(0, 500),
+          detail: text,
         }
         const { site, seller, store } = await fullStore(t, texts)
         const options = { viewport: { width: 360, height: 800 } }
@@ -104,33 +118,35 @@ function tests(browser: Browser): void {
       const site = await startSite(t)
       site.clock.nowMs = Date.now()
       const { inBrowser } = sellersWallet()
-      const { page, problems } = await openDoor(t, browser, `${site.url}/dashboard/links/new`, [inBrowser])
+      const { page, problems } = await openTransport(t, browser, `${site.url}/dashboard/links/new`, [
+        inBrowser,
+      ])
       await page.getByRole('button', { name: /Base test wallet/ }).click()
       await page.getByLabel('Username').fill('weather_shop')
       await page.getByRole('button', { name: 'Open the store' }).click()
       await page.getByRole('heading', { name: 'New link' }).waitFor()
-      t.equal(inBrowser.mood.asked.filter((method) => method === 'personal_sign').length, 1)
+      t.equal(inBrowser.mood.requests.filter((method) => method === 'personal_sign').length, 1)
 
       await page.getByLabel('Title').fill('Weather')
       await page
         .getByLabel('Address of your API')
         .fill(`${await site.seller((_, response) => response.writeHead(503).end())}`)
-      await page.getByRole('button', { name: 'Make the link' }).click()
+      await page.getByRole('button', { name: 'Create link' }).click()
       await page.getByRole('alert').first().waitFor()
       t.match(await page.getByRole('alert').first().textContent(), /503|answer/i)
       await page.getByLabel('Address of your API').fill(await site.seller())
-      await page.getByRole('button', { name: 'Make the link' }).click()
+      await page.getByRole('button', { name: 'Create link' }).click()
       await page.getByRole('heading', { name: 'Your link is ready' }).waitFor()
       await page.getByRole('link', { name: 'Go to the link' }).click()
       await page.getByRole('button', { name: 'Test call' }).click()
-      await page.getByText('The API answers').waitFor()
+      await page.getByText('The API is working').waitFor()
       t.strictSame(problems, [])
     },
   )
 
   t.test('a keyboard is enough: sign in, find the way around, change the profile', async (t) => {
     const { site, seller } = await fullStore(t)
-    const { page } = await openDoor(t, browser, `${site.url}/dashboard`, [seller.inBrowser])
+    const { page } = await openTransport(t, browser, `${site.url}/dashboard`, [seller.inBrowser])
     const wallet = page.getByRole('button', { name: /Base test wallet/ })
     await wallet.waitFor()
     const tabTo = async (isThere: () => Promise<boolean>) => {
@@ -141,7 +157,7 @@ function tests(browser: Browser): void {
       page.evaluate(
         `document.activeElement.textContent.trim() === ${JSON.stringify(name)}`,
       ) as Promise<boolean>
-    await tabTo(() => page.evaluate(`document.activeElement.matches('button.desk-wallet')`))
+    await tabTo(() => page.evaluate(`document.activeElement.matches('button.shell-wallet')`))
     await page.keyboard.press('Enter')
     await page.getByRole('button', { name: 'Sign out' }).waitFor()
     await tabTo(hasFocus('Profile'))
@@ -165,7 +181,7 @@ function tests(browser: Browser): void {
       )
       await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
       t.teardown(() => void server.close(server.closeAllConnections()))
-      // Of the same host on another port: the same site, so that SameSite alone does not help.
+      // On the same host with another port: the same site, so SameSite alone does not protect.
       const foreign = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`
       const other = await page.context().newPage()
       await other.goto(foreign)
@@ -204,7 +220,7 @@ function tests(browser: Browser): void {
     const [store] = [await site.db.stores.byWallet('base', seller.wallet.address.toLowerCase())]
     for (const { id } of await site.db.browserSessions.ofHolder(store!.id, site.clock.nowMs))
       await site.db.browserSessions.end(store!.id, id)
-    // A read of the page's own may have led there before the press.
+    // A read by the page itself may have led here before the press.
     const atTheDoor = page.getByRole('heading', { name: 'Sign in to your store' }).waitFor()
     await Promise.race([page.getByRole('link', { name: 'Fees' }).click(), atTheDoor])
     await atTheDoor
@@ -218,13 +234,13 @@ function tests(browser: Browser): void {
       const names = { ...plainTexts, displayName: 'Other shop', title: 'Other weather' }
       await fillStore(site, other.wallet, names)
       const { page, problems } = await signedIn(t, { site, seller })
-      const { cookie, answer } = await signInBrowser(site, other.wallet, { origin: site.url })
+      const { cookie, response: answer } = await signInBrowser(site, other.wallet, { origin: site.url })
       const [name, value] = cookie.split('=') as [string, string]
       await page.context().addCookies([{ name, value, url: site.url, httpOnly: true, sameSite: 'Strict' }])
       await page.getByRole('link', { name: 'Links', exact: true }).click()
       await page.getByRole('link', { name: 'Other weather' }).click()
       await page.getByText(`/api/link/${answer.body.data.store.username}/weather`).waitFor()
-      t.match(await page.textContent('.desk-owner'), /Other shop/)
+      t.match(await page.textContent('.shell-owner'), /Other shop/)
       await page.getByLabel('Title').fill('Better weather')
       await page.getByRole('button', { name: 'Save' }).click()
       await page.getByText('Saved', { exact: true }).waitFor()
@@ -241,28 +257,28 @@ function tests(browser: Browser): void {
     await page.getByRole('button', { name: 'Save' }).click()
     await page.getByText(/^whsec_/).waitFor()
     await page.getByText('Saved', { exact: true }).waitFor()
-    t.match(await page.textContent('main'), /shown only now/)
+    t.match(await page.textContent('main'), /only once/)
   })
 
   t.test('a dialog stays until the secret that it made is there, whatever is pressed', async (t) => {
     const { site, seller } = await fullStore(t)
     const { page, problems } = await openDashboard(t, browser, `${site.url}/dashboard`, seller.inBrowser)
     const making = async (path: string, press: () => Promise<unknown>, secret: RegExp) => {
-      const asked = Promise.withResolvers<void>()
+      const requested = Promise.withResolvers<void>()
       const answered = Promise.withResolvers<void>()
       await page.route(path, async (route) => {
         if (route.request().method() !== 'POST') return route.continue()
-        asked.resolve()
+        requested.resolve()
         await answered.promise
         await route.continue()
       })
       await press()
-      await asked.promise
+      await requested.promise
       for (let i = 0; i < 3; i++) await page.keyboard.press('Escape')
       await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click({ force: true })
       answered.resolve()
       await page.getByRole('dialog').getByText(secret).waitFor()
-      await page.getByRole('button', { name: 'I have kept it' }).click()
+      await page.getByRole('button', { name: 'I have stored it' }).click()
       await page.getByRole('dialog').waitFor({ state: 'hidden' })
     }
     await show(page, site, '/webhooks')

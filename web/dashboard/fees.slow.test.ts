@@ -1,19 +1,19 @@
 import type { Browser } from 'playwright-core'
 import t, { type Test } from 'tap'
-import { signInBrowser } from '../../admin-api/testing/browser.ts'
-import { sell } from '../../admin-api/testing/sell.ts'
 import { builtInAssets } from '../../core/domain/asset.ts'
 import { feesAccountOf } from '../../core/domain/ledger.ts'
-import { offersOf, openTerms } from '../../core/x402/offers.ts'
+import { offersOf, openTerms } from '../../core/offers/offers.ts'
+import { signInBrowser } from '../../test/helpers/admin-api/browser.ts'
+import { sell } from '../../test/helpers/admin-api/sell.ts'
 import { createScriptedSettler, testNetwork } from '../../test/helpers/settler.ts'
-import { startBrowser } from '../../vault/testing/browser.ts'
-import { fitsItsWidth, seriousFindings, startSite } from '../testing/openSite.ts'
-import { openDashboard, sellersWallet } from './testing/openDashboard.ts'
+import { startBrowser } from '../../test/helpers/vault/browser.ts'
+import { openDashboard, sellersWallet } from '../../test/helpers/web/dashboard/openDashboard.ts'
+import { fitsItsWidth, seriousFindings, startSite } from '../../test/helpers/web/openSite.ts'
 
 const chromium = await startBrowser(t)
 const monthMs = 31 * 24 * 60 * 60_000
 
-/** A seller of whom an operator with these wallets wants fees. */
+/** A seller who owes fees to an operator with these wallets. */
 async function shop(t: Test, payTo: string | null) {
   const settler = createScriptedSettler()
   const assets = builtInAssets.filter(({ network }) => network === testNetwork)
@@ -25,12 +25,14 @@ async function shop(t: Test, payTo: string | null) {
   })
   site.clock.nowMs = Date.now()
   const seller = sellersWallet()
-  const { answer } = await signInBrowser(site, seller.wallet, { origin: site.url })
+  const { response: answer } = await signInBrowser(site, seller.wallet, { origin: site.url })
   const storeId: string = answer.body.data.store.id
   const sale = (amount: string, agoMs = 0, of = storeId) =>
     sell(site.db, { storeId: of, linkId: 'one', amount, atMs: site.clock.nowMs - agoMs })
   return {
-    ...{ site, seller, sale },
+    site,
+    seller,
+    sale,
     pay: (amount: string) => sale(amount, 0, feesAccountOf(storeId)),
   }
 }
@@ -49,11 +51,11 @@ function tests(browser: Browser): void {
       const { page, problems } = await openDashboard(t, browser, view(site), seller.inBrowser)
       await page.getByText('No invoices yet').waitFor()
       t.match(await page.getByRole('region', { name: 'Fees by month' }).textContent(), /Paid.*0\.50/s)
-      await page.getByRole('button', { name: 'Pay what is owed: 2.00 USDC on Base Sepolia' }).click()
+      await page.getByRole('button', { name: 'Pay fees: 2.00 USDC on Base Sepolia' }).click()
       await page.waitForURL(/\/pay\/checkout\//)
       await page.getByRole('heading', { name: /^Fees of @/, level: 1 }).waitFor()
       await page.goto(view(site))
-      const invoices = page.getByRole('region', { name: 'Invoices of fees' })
+      const invoices = page.getByRole('region', { name: 'Fee invoices' })
       t.match(await invoices.textContent(), /2 USDC.*Open/s)
       await invoices.getByRole('link', { name: 'Checkout' }).click()
       await page.waitForURL(/\/pay\/checkout\//)
@@ -65,20 +67,20 @@ function tests(browser: Browser): void {
     const { site, seller, sale, pay } = await shop(t, null)
     await sale('20')
     const { page } = await openDashboard(t, browser, view(site), seller.inBrowser)
-    await page.getByText('Tollgate has named no wallet for fees on Base Sepolia').waitFor()
-    t.equal(await page.getByRole('button', { name: /Pay what is owed/ }).count(), 0)
+    await page.getByText('Tollgate has not set a wallet for fees on Base Sepolia').waitFor()
+    t.equal(await page.getByRole('button', { name: /Pay fees/ }).count(), 0)
     await pay('3')
     await page.reload()
-    await page.getByText('Paid ahead').waitFor()
+    await page.getByText('You have paid in advance').waitFor()
 
     const other = await shop(t, operator)
     await other.sale('20')
     const tab = (await openDashboard(t, browser, view(other.site), other.seller.inBrowser)).page
-    const button = tab.getByRole('button', { name: /Pay what is owed/ })
+    const button = tab.getByRole('button', { name: /Pay fees/ })
     await button.waitFor()
     await other.pay('1')
     await button.click()
-    await tab.getByRole('alert').getByText('Nothing is owed now.').waitFor()
+    await tab.getByRole('alert').getByText('No fees are owed now.').waitFor()
   })
 
   t.test('the view has its states: it loads, it failed and is asked again, it is empty', async (t) => {
@@ -91,9 +93,9 @@ function tests(browser: Browser): void {
       await route.abort()
     })
     await page.reload()
-    await page.locator('.desk-main .skeleton').waitFor()
+    await page.locator('.shell-main .skeleton').waitFor()
     gate.resolve()
-    await page.getByText('This could not be loaded').waitFor()
+    await page.getByText('The data could not be loaded').waitFor()
     await page.unroute('**/api/v1/fees')
     await page.getByRole('button', { name: 'Try again' }).click()
     await page.getByText('No fees yet').waitFor()

@@ -1,21 +1,37 @@
 import t from 'tap'
-import { startAdmin } from '../../admin-api/testing/startAdmin.ts'
-import { linkBody } from './linkForm.ts'
-import type { LinkAnswer } from './types.ts'
+import { startAdmin } from '../../test/helpers/admin-api/startAdmin.ts'
+import { linkBody, priceOf } from './linkForm.ts'
+import type { LinkResponse } from './types.ts'
 
 const fields = {
   linkType: 'api',
-  ...{ title: 'Weather', url: 'https://api.example/w', price: '0.01', description: '', slug: 'weather' },
+  title: 'Weather',
+  url: 'https://api.example/w',
+  price: '0.01',
+  pricing: 'one',
+  rules: '',
+  description: '',
+  slug: 'weather',
   tags: 'maps',
   webhookUrl: '',
   visibility: 'listed',
+  access: 'none',
+  paidFor: '24h',
   headers: '',
 } as const
 const link = {
   linkType: 'api',
-  ...{ title: 'Weather', url: 'https://api.example/w', price: '0.01', description: '', slug: 'weather' },
-  ...{ tags: ['maps'], webhookUrl: null, isPublic: true, isStealth: false },
-} as unknown as LinkAnswer
+  title: 'Weather',
+  url: 'https://api.example/w',
+  price: '0.01',
+  description: '',
+  slug: 'weather',
+  tags: ['maps'],
+  webhookUrl: null,
+  isPublic: true,
+  isStealth: false,
+  access: null,
+} as unknown as LinkResponse
 
 t.test('a change sends what is another by now, and what was emptied as well', async (t) => {
   t.strictSame(linkBody(fields, link), {})
@@ -53,3 +69,27 @@ t.test(
     t.strictSame(linkBody({ ...fields, url: near, headers }, link), { url: near }, 'the same host keeps them')
   },
 )
+
+t.test('prices by request are sent as the object that their text is', async (t) => {
+  const table = { rules: [{ when: { path: '/a' }, price: '0.05' }], otherwise: null }
+  const priced = { ...fields, pricing: 'rules', rules: JSON.stringify(table, null, 2) } as const
+  t.strictSame(linkBody(priced).price, table)
+  t.strictSame(linkBody(priced, { ...link, price: table }), {}, 'and not at all when they are the same')
+  t.strictSame(linkBody({ ...priced, pricing: 'one' }, { ...link, price: table }), { price: '0.01' })
+  const byUse = { upTo: '0.1', by: 'header', otherwise: '0.02' }
+  const used = { ...fields, pricing: 'use', rules: JSON.stringify(byUse) } as const
+  t.strictSame(linkBody(used).price, byUse)
+  t.match(priceOf({ ...used, rules: '1' }), { error: /upTo, by and otherwise/ })
+  t.match(priceOf({ ...priced, rules: '{"rules":' }), { error: /Enter JSON/ })
+  t.match(priceOf({ ...priced, rules: '[]' }), { error: /rules and otherwise/ })
+  t.strictSame(priceOf({ ...priced, linkType: 'standard' }), { price: '0.01' })
+})
+
+t.test('the access of a link is sent in the form of the API, and only if it has changed', async (t) => {
+  t.match(linkBody({ ...fields, access: 'paid-for', paidFor: ' 7d ' }), { access: { paidFor: '7d' } })
+  t.match(linkBody({ ...fields, access: 'signed-in' }), { access: 'signed-in' })
+  t.strictSame(linkBody({ ...fields, access: 'paid-for' }, link), { access: { paidFor: '24h' } })
+  const paidFor = { ...link, access: { paidFor: '24h' } } as LinkResponse
+  t.strictSame(linkBody({ ...fields, access: 'paid-for' }, paidFor), {})
+  t.strictSame(linkBody(fields, paidFor), { access: null })
+})

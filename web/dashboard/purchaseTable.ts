@@ -1,54 +1,58 @@
-import { shortAddress } from '../components/address.ts'
-import { Amount } from '../components/amount.ts'
-import { Badge } from '../components/badge.ts'
-import { NetworkBadge } from '../components/networkBadge.ts'
+import { Badge } from '../components/card.ts'
+import { Amount, NetworkBadge, shortAddress } from '../components/money.ts'
 import { Table } from '../components/table.ts'
 import { Time } from '../components/time.ts'
-import { msOf, purchaseWords } from '../desk/words.ts'
 import { type Children, html } from '../html.ts'
-import type { PurchaseAnswer } from './types.ts'
+import { msOf, purchaseWords } from '../shell/words.ts'
+import type { PurchaseResponse } from './types.ts'
 
 export interface PurchaseTableProps {
-  readonly purchases: readonly PurchaseAnswer[]
+  readonly purchases: readonly PurchaseResponse[]
   readonly empty: Children
 }
 
-/** Purchases, one a line; the time leads to the whole of it. */
+/** Purchases, one per row. The time links to the purchase. */
 export function PurchaseTable({ purchases, empty }: PurchaseTableProps) {
   const nowMs = Date.now()
   const columns = [
     {
-      ...{ key: 'time', title: 'When' },
-      cell: ({ id, createdAt }: PurchaseAnswer) =>
-        html`<a class="desk-main-cell" href=${`/dashboard/purchases/${id}`}><${Time} atMs=${msOf(createdAt)} nowMs=${nowMs} /></a>`,
+      key: 'time',
+      title: 'When',
+      cell: ({ id, createdAt }: PurchaseResponse) =>
+        html`<a class="shell-main-cell" href=${`/dashboard/purchases/${id}`}><${Time} atMs=${msOf(createdAt)} nowMs=${nowMs} /></a>`,
     },
     {
-      ...{ key: 'amount', title: 'Amount', align: 'end' },
-      cell: ({ amount, currency }: PurchaseAnswer) =>
+      key: 'amount',
+      title: 'Amount',
+      align: 'end',
+      cell: ({ amount, currency }: PurchaseResponse) =>
         html`<${Amount} value=${amount} currency=${currency} />`,
     },
     {
-      ...{ key: 'link', title: 'What' },
-      cell: ({ linkTitle }: PurchaseAnswer) =>
-        html`<span class="desk-text" dir="auto">${linkTitle ?? 'Payment session'}</span>`,
+      key: 'link',
+      title: 'What',
+      cell: ({ linkTitle }: PurchaseResponse) =>
+        html`<span class="shell-text" dir="auto">${linkTitle ?? 'Payment session'}</span>`,
     },
     {
-      ...{ key: 'status', title: 'State' },
-      cell: ({ status }: PurchaseAnswer) => {
+      key: 'status',
+      title: 'State',
+      cell: ({ status }: PurchaseResponse) => {
         const { words, tone } = purchaseWords(status)
         return html`<${Badge} tone=${tone}>${words}<//>`
       },
     },
     {
-      ...{ key: 'buyer', title: 'Buyer' },
-      cell: ({ buyerWallet }: PurchaseAnswer) =>
+      key: 'buyer',
+      title: 'Buyer',
+      cell: ({ buyerWallet }: PurchaseResponse) =>
         html`<span class="mono number" title=${buyerWallet}>${shortAddress(buyerWallet)}</span>`,
     },
     {
       key: 'network',
       title: 'Network',
-      cell: ({ network }: PurchaseAnswer) => html`<${NetworkBadge} network=${network} />`,
+      cell: ({ network }: PurchaseResponse) => html`<${NetworkBadge} network=${network} />`,
     },
   ]
-  return html`<${Table} caption="Purchases" columns=${columns} rows=${purchases} keyOf=${({ id }: PurchaseAnswer) => id} empty=${empty} />`
+  return html`<${Table} caption="Purchases" columns=${columns} rows=${purchases} keyOf=${({ id }: PurchaseResponse) => id} empty=${empty} />`
 }

@@ -1,17 +1,23 @@
 import { base58 } from '@scure/base'
 import { VersionedTransaction } from '@solana/web3.js'
 import type { Browser, Page } from 'playwright-core'
-import t, { type Test } from 'tap'
+import type { Test } from 'tap'
+import t from 'tap'
 import { builtInAssets } from '../../core/domain/asset.ts'
+import { loseRefund, payBack } from '../../core/payments/reconciliation.ts'
 import type { RefundVerdict, TransferBack } from '../../core/ports/chains/refundProofs.ts'
-import { tokenAccountOf } from '../../core/solana/tokenAccountOf.ts'
-import { newSolanaSecret } from '../../localnet/demoBuyer.ts'
+import { tokenAccountOf } from '../../core/solana/tokenAccount.ts'
+import { newSolanaSecret } from '../../localnet/demoWallets.ts'
 import { bring } from '../../test/helpers/rows.ts'
-import { startBrowser } from '../../vault/testing/browser.ts'
-import { seriousFindings, startSite } from '../testing/openSite.ts'
-import { solanaTestWallet, type TestWallet } from '../wallets/testing/testWallets.ts'
-import { fillStore, plainTexts } from './testing/fullStore.ts'
-import { openDashboard, openDoor, sellersWallet } from './testing/openDashboard.ts'
+import { startBrowser } from '../../test/helpers/vault/browser.ts'
+import { fillStore, plainTexts } from '../../test/helpers/web/dashboard/fullStore.ts'
+import {
+  openDashboard,
+  openTransport,
+  sellersWallet,
+} from '../../test/helpers/web/dashboard/openDashboard.ts'
+import { seriousFindings, startSite } from '../../test/helpers/web/openSite.ts'
+import { solanaTestWallet, type TestWallet } from '../../test/helpers/web/wallets/testWallets.ts'
 
 const chromium = await startBrowser(t)
 const paidWallet = '0x00000000000000000000000000000000000000a1'
@@ -23,7 +29,9 @@ interface Sent {
   readonly data: string
 }
 
-/** A seller whose wallet can switch to the account that was paid, and sends what it is asked to. */
+/**
+ * A seller whose wallet can switch to the account that was paid, and sends any transaction it is asked for.
+ */
 async function shop(t: Test) {
   const verdicts: RefundVerdict[] = []
   const proved: TransferBack[] = []
@@ -31,7 +39,7 @@ async function shop(t: Test) {
   const site = await startSite(t, {
     assets: [...builtInAssets],
     payers: {
-      look: async () => ({
+      read: async () => ({
         recentBlockhash: base58.encode(new Uint8Array(32)),
         balanceAtomic: balance.atomic,
       }),
@@ -49,12 +57,12 @@ async function shop(t: Test) {
   const account = { address: seller.inBrowser.address }
   const inBrowser: TestWallet = {
     ...seller.inBrowser,
-    async request(asked) {
-      if (asked.method === 'eth_requestAccounts') return [account.address]
-      if (asked.method !== 'eth_sendTransaction') return seller.inBrowser.request(asked)
-      if (seller.inBrowser.mood.declines.has(asked.method))
+    async request(args) {
+      if (args.method === 'eth_requestAccounts') return [account.address]
+      if (args.method !== 'eth_sendTransaction') return seller.inBrowser.request(args)
+      if (seller.inBrowser.mood.declines.has(args.method))
         throw Object.assign(new Error('User rejected the request.'), { code: 4001 })
-      sent.push(asked.params![0] as Sent)
+      sent.push(args.params![0] as Sent)
       return txHash
     },
   }
@@ -82,7 +90,7 @@ function tests(browser: Browser): void {
       const button = page.getByRole('button', { name: /^Refund 0\.005 USDC$/ })
 
       await button.click()
-      await page.getByText(/no wallet of this browser is on that account/).waitFor()
+      await page.getByText(/no wallet in this browser has that account selected/).waitFor()
       t.strictSame(sent, [], 'another account sends nothing: the API would not take it for a refund')
 
       account.address = paidWallet
@@ -93,7 +101,7 @@ function tests(browser: Browser): void {
 
       mood.declines.clear()
       verdicts.push({ status: 'unavailable', message: 'No node answers.' }, { status: 'not_found' })
-      // Closed before it is confirmed: what is opened next knows that the money is on its way.
+      // Closed before it is confirmed: the page that is opened next finds the transfer.
       await page.route('**/refunds', (route) => route.abort())
       await button.click()
       await page.getByText(/Waiting for its confirmation/).waitFor()
@@ -103,7 +111,7 @@ function tests(browser: Browser): void {
       t.strictSame(await seriousFindings(page), [])
       await page.unroute('**/refunds')
       await again.click()
-      await page.getByText('The refund is booked').waitFor()
+      await page.getByText('The refund was recorded', { exact: true }).waitFor()
       await page.getByText('Refunded', { exact: true }).first().waitFor()
 
       t.equal(sent.length, 1, 'the money was sent once')
@@ -135,23 +143,31 @@ function tests(browser: Browser): void {
       const { network, address: asset } = builtInAssets.find(({ network }) =>
         network.startsWith('solana:EtWT'),
       )!
-      const { purchaseId } = await bring(site.db.books, {
-        ...{ state: 'refund_due', storeId, linkId: maps, network, asset, answer: null },
-        ...{ payer: buyer.address, payTo: paid.address, amountAtomic: 5_000n, atMs: site.clock.nowMs },
+      const { purchaseId } = await bring(site.db.ledger, {
+        state: 'refund_due',
+        storeId,
+        linkId: maps,
+        network,
+        asset,
+        response: null,
+        payer: buyer.address,
+        payTo: paid.address,
+        amountAtomic: 5_000n,
+        atMs: site.clock.nowMs,
       })
       const sent: Uint8Array[] = []
-      const [asked, answer] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+      const [requests, answer] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
       const onSolana: TestWallet = {
         ...paid,
         async request({ method, params }) {
           if (method !== 'signAndSendTransaction') return paid.request({ method, params: params ?? [] })
           sent.push(Buffer.from(String(params![0]), 'base64'))
-          asked.resolve()
+          requests.resolve()
           await answer.promise
           return Buffer.alloc(64, 7).toString('base64')
         },
       }
-      const { page } = await openDoor(t, browser, `${site.url}/dashboard`, [inBrowser, onSolana])
+      const { page } = await openTransport(t, browser, `${site.url}/dashboard`, [inBrowser, onSolana])
       await page.getByRole('button', { name: /Base test wallet/ }).click()
       await page.getByRole('button', { name: 'Sign out' }).first().waitFor()
       const address = `${site.url}/dashboard/purchases/${purchaseId}`
@@ -161,7 +177,7 @@ function tests(browser: Browser): void {
       await forgetful.addInitScript("Storage.prototype.setItem = () => { throw new Error('blocked') }")
       await forgetful.goto(address)
       await refund(forgetful).click()
-      await forgetful.getByText(/This browser keeps nothing/).waitFor()
+      await forgetful.getByText(/This browser does not let the page store anything/).waitFor()
       await forgetful.close()
 
       await page.goto(address)
@@ -171,7 +187,7 @@ function tests(browser: Browser): void {
       t.strictSame(sent, [])
       balance.atomic = 5_000n
       await refund(page).click()
-      await asked.promise
+      await requests.promise
       const other = await page.context().newPage()
       await other.goto(address)
       await other.getByText('The transfer may have been sent').waitFor()
@@ -199,6 +215,34 @@ function tests(browser: Browser): void {
     },
   )
 
+  t.test('a seller whose refund left the chain is told which one before they send another', async (t) => {
+    const { site, inBrowser, wallet } = await shop(t)
+    const { refundDue } = await fillStore(site, wallet, plainTexts)
+    const { ledger: books, purchases } = site.db
+    const { page } = await openDashboard(t, browser, `${site.url}/dashboard`, inBrowser)
+    const notice = page.getByText('Your refund was dropped from the chain')
+    const button = page.getByRole('button', { name: /^Refund 0\.005 USDC$/ })
+    const open = async () => {
+      await page.goto(`${site.url}/dashboard/purchases/${refundDue}`)
+      await button.waitFor()
+    }
+    await open()
+    t.equal(await notice.count(), 0)
+
+    const purchase = (await purchases.find(refundDue))!
+    const read = async () => (await books.find(purchase.paymentKey))!
+    const { network } = purchase
+    const back = { network, transaction: txHash, paymentKeys: [] }
+    t.ok(await books.apply(payBack(await read(), purchase, back)))
+    const refund = (await purchases.refundOf(refundDue))!
+    t.ok(await books.apply(loseRefund(await read(), purchase, refund, false)))
+    await open()
+    await notice.waitFor()
+    await page.getByText(/Send a new refund only when the transaction can no longer be included/).waitFor()
+    t.match(await page.content(), txHash, 'the transaction to look up')
+    t.strictSame(await seriousFindings(page), [])
+  })
+
   t.test(
     'what was bought heads its purchase; a typed transaction says at its field what is wrong',
     async (t) => {
@@ -207,9 +251,9 @@ function tests(browser: Browser): void {
       const { page } = await openDashboard(t, browser, `${site.url}/dashboard`, inBrowser)
       await page.goto(`${site.url}/dashboard/purchases/${refundDue}`)
       await page.getByRole('heading', { name: 'Map tiles', level: 1 }).waitFor()
-      await page.getByText('You sent it yourself').click()
+      await page.getByText('I sent the refund myself').click()
       await page.getByLabel('Transaction', { exact: true }).fill('0x12')
-      await page.getByRole('button', { name: 'Check and book the refund' }).click()
+      await page.getByRole('button', { name: 'Check and record the refund' }).click()
       const alert = page.locator('#txHash-error')
       await alert.waitFor()
       t.equal(await page.getByRole('alert').count(), 1, 'once')

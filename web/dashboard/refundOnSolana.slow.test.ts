@@ -1,21 +1,24 @@
 import type { Browser, Page } from 'playwright-core'
 import t, { type Test } from 'tap'
-import { callApi } from '../../cli/demo/callApi.ts'
-import { newSolanaSecret } from '../../localnet/demoBuyer.ts'
+import { callApi } from '../../cli/demo/storeApi.ts'
+import { newSolanaSecret } from '../../localnet/demoWallets.ts'
 import { newBuyer } from '../../test/e2e/helpers/buyers.ts'
 import { eventually } from '../../test/e2e/helpers/eventually.ts'
 import { startProduct } from '../../test/e2e/helpers/product.ts'
-import { startBrowser } from '../../vault/testing/browser.ts'
+import { startBrowser } from '../../test/helpers/vault/browser.ts'
+import { openTransport } from '../../test/helpers/web/dashboard/openDashboard.ts'
+import { seriousFindings } from '../../test/helpers/web/openSite.ts'
+import { solanaTestWallet, type TestWallet } from '../../test/helpers/web/wallets/testWallets.ts'
 import { buildWeb } from '../build.ts'
-import { seriousFindings } from '../testing/openSite.ts'
-import { solanaTestWallet, type TestWallet } from '../wallets/testing/testWallets.ts'
-import { openDoor } from './testing/openDashboard.ts'
 
 await buildWeb()
 const chromium = await startBrowser(t)
 const price = 10_000n
 
-/** The product on a local chain with the real token program, and a seller on Solana who has sold two calls to one buyer. */
+/**
+ * The product on a local chain with the real token program, and a seller on Solana with two sales to one
+ * buyer.
+ */
 async function shop(t: Test) {
   const { chains, tollgate, api, url } = await startProduct(t)
   const { solana } = chains
@@ -31,7 +34,10 @@ async function shop(t: Test) {
     params: [Buffer.from(message).toString('base64')],
   })
   const { apiKey } = await callApi(url, 'POST', '/api/agent/signup', {
-    ...{ ...identity, message, signature, username: 'bob' },
+    ...identity,
+    message,
+    signature,
+    username: 'bob',
   })
   const link = { url: `${api.url}/maps`, slug: 'maps', title: 'Maps', price: '0.01' }
   const { fullUrl } = await callApi(url, 'POST', '/api/v1/links', link, apiKey)
@@ -44,10 +50,15 @@ async function shop(t: Test) {
   const bought = [await buy(), await buy()] as const
   const { purchases } = tollgate.stack.store
   return {
-    ...{ url, seller, buyer, solana, bought, apiKey },
-    /** USDC of the seller and of the buyer. */
+    url,
+    seller,
+    buyer,
+    solana,
+    bought,
+    apiKey,
+    /** USDC balances of the seller and the buyer. */
     balances: () => [seller.address, buyer.address].map((owner) => solana.balanceUsdc(owner)),
-    /** What has moved the buyer's tokens since the two sales, oldest first. */
+    /** Transfers of the buyer's tokens since the two sales, oldest first. */
     returned: async () => (await chain.transfersTo(buyer.address)).slice(bought.length),
     statusOf: async (id: string) => (await purchases.find(id))?.status,
   }
@@ -64,7 +75,9 @@ function tests(browser: Browser): void {
       const [sellerHad, buyerHad] = balances() as [bigint, bigint]
       t.equal(sellerHad, 2n * price)
       const lamports = solana.balanceSol(seller.address)
-      const { page, problems } = await openDoor(t, browser, `${url}/dashboard/purchases/${first}`, [seller])
+      const { page, problems } = await openTransport(t, browser, `${url}/dashboard/purchases/${first}`, [
+        seller,
+      ])
       await page.getByRole('button', { name: /Solana test wallet/ }).click()
 
       seller.mood.declines.add('signAndSendTransaction')
@@ -106,24 +119,26 @@ function tests(browser: Browser): void {
       const [first, second] = bought
       const [sellerHad, buyerHad] = balances() as [bigint, bigint]
       let mood: 'silent' | 'fails' | 'sends silently' = 'silent'
-      let asked = Promise.withResolvers<void>()
+      let requested = Promise.withResolvers<void>()
       const wallet: TestWallet = {
         ...seller,
         async request(what) {
           if (what.method !== 'signAndSendTransaction') return seller.request(what)
           if (mood === 'fails') throw new Error('Transaction rejected: the node did not answer in time')
           if (mood === 'sends silently') await seller.request(what)
-          asked.resolve()
+          requested.resolve()
           return new Promise(() => {})
         },
       }
-      const { page, problems } = await openDoor(t, browser, `${url}/dashboard/purchases/${first}`, [wallet])
+      const { page, problems } = await openTransport(t, browser, `${url}/dashboard/purchases/${first}`, [
+        wallet,
+      ])
       await page.getByRole('button', { name: /Solana test wallet/ }).click()
       const maybe = page.getByText('The transfer may have been sent')
       const startOver = page.getByRole('button', { name: /start over/ })
 
       await refund(page).click()
-      await asked.promise
+      await requested.promise
       await page.reload()
       await maybe.waitFor()
       t.equal(await refund(page).count(), 0, 'no second click')
@@ -132,22 +147,22 @@ function tests(browser: Browser): void {
       mood = 'fails'
       await refund(page).click()
       await maybe.waitFor()
-      await page.getByText(/could not do it: Transaction rejected/).waitFor()
+      await page.getByText(/failed: Transaction rejected/).waitFor()
       t.equal(await statusOf(first), 'delivered')
       t.strictSame(balances(), [sellerHad, buyerHad])
 
       await page.goto(`${url}/dashboard/purchases/${second}`)
       mood = 'sends silently'
-      asked = Promise.withResolvers()
+      requested = Promise.withResolvers()
       await refund(page).click()
-      await asked.promise
+      await requested.promise
       await page.reload()
       await maybe.waitFor()
       t.equal(await refund(page).count(), 0)
       const transaction = await eventually(async () => (await returned())[0])
       await page.getByLabel('Transaction').fill(transaction)
       solana.advanceSlots(40)
-      await page.getByRole('button', { name: 'Check and book the refund' }).click()
+      await page.getByRole('button', { name: 'Check and record the refund' }).click()
       await page.getByText('Refunded', { exact: true }).first().waitFor()
       t.equal(await statusOf(second), 'refunded')
       t.strictSame(balances(), [sellerHad - price, buyerHad + price])

@@ -1,8 +1,8 @@
 import { createContext } from 'preact'
 import { useContext } from 'preact/hooks'
-import type { ApiClient } from '../desk/api.ts'
+import type { ApiClient } from '../shell/api.ts'
 
-/** The store that is signed in. */
+/** The signed-in store. */
 export interface SignedInStore {
   readonly id: string
   readonly username: string
@@ -12,22 +12,22 @@ export interface SignedInStore {
   readonly developerModeEnabled: boolean
 }
 
-/** What `GET /api/dashboard/session` and signing in answer. */
-export interface SessionAnswer {
+/** Response of `GET /api/dashboard/session`, and of a sign-in. */
+export interface SessionResponse {
   readonly store: SignedInStore
   readonly csrfToken: string
   readonly endsAt: string
 }
 
-/** What every view of the dashboard has. */
+/** The data and functions that every view of the dashboard can use. */
 export interface Seller {
-  readonly ask: ApiClient
-  /** Of the session that is shown. */
+  readonly api: ApiClient
+  /** CSRF token of the browser session. */
   readonly csrfToken: string
   readonly store: SignedInStore
   readonly serviceName: string
   readonly publicUrl: string
-  /** Who is signed in has changed, such as its name: asks again. */
+  /** Reloads the signed-in store after a change, such as of its name. */
   readonly refresh: () => void
   readonly signOut: () => void
   /** Goes to another view. */
@@ -36,9 +36,9 @@ export interface Seller {
 
 export const SellerContext = createContext<Seller | undefined>(undefined)
 
-/** The seller of the view. */
+/** The signed-in seller. */
 export function useSeller(): Seller {
   const seller = useContext(SellerContext)
-  if (seller === undefined) throw new Error('This view needs somebody who is signed in.')
+  if (seller === undefined) throw new Error('This view needs a signed-in seller.')
   return seller
 }

@@ -1,15 +1,14 @@
 import { useRef } from 'preact/hooks'
 import { Button } from '../components/button.ts'
 import { Card } from '../components/card.ts'
-import { Field } from '../components/field.ts'
-import { Select } from '../components/select.ts'
-import { showToast } from '../components/toast.ts'
-import { addressWords, useForm } from '../desk/form.ts'
-import { useAction } from '../desk/load.ts'
+import { showToast } from '../components/dialog.ts'
+import { Field, Select } from '../components/field.ts'
 import { html } from '../html.ts'
-import type { PictureProps } from './picture.ts'
-import type { SocialAnswer } from './profileTypes.ts'
+import { addressWords, useForm } from '../shell/form.ts'
+import { useAction } from '../shell/load.ts'
+import type { ImageProps } from './image.ts'
 import { useSeller } from './seller.ts'
+import type { SocialResponse } from './types.ts'
 
 const MAX_SOCIALS = 10
 
@@ -28,7 +27,7 @@ const kinds = [
 ]
 
 interface Row {
-  /** Of this row as long as it is there. */
+  /** Identifies the row as long as it exists. */
   readonly key: number
   readonly type: string
   readonly url: string
@@ -36,19 +35,19 @@ interface Row {
 }
 
 const words = {
-  'socials[].url': addressWords('Enter the whole address of the page, such as https://github.com/you.'),
+  'socials[].url': addressWords('Enter the full address of the page, such as https://github.com/you.'),
 }
 
-/** Other pages of the seller's, in the order in which buyers see them. */
-export function Socials({ profile, onChanged }: PictureProps) {
-  const { ask } = useSeller()
+/** The seller's social links, in the order in which buyers see them. */
+export function Socials({ profile, onChanged }: ImageProps) {
+  const { api } = useSeller()
   const next = useRef(MAX_SOCIALS)
   const stored = profile.socials.map(({ type, url, isVisible }, key): Row => ({ key, type, url, isVisible }))
   const action = useAction()
   const form = useForm({ rows: stored }, action, words)
   const { rows } = form.fields
   const change = (rows: Row[]) => {
-    // What was said of a row would stand at another one.
+    // Errors belong to the positions of rows, which have changed.
     action.clear()
     form.set({ rows })
   }
@@ -57,31 +56,34 @@ export function Socials({ profile, onChanged }: PictureProps) {
   const raise = (at: number) => change(rows.with(at - 1, rows[at]!).with(at, rows[at - 1]!))
   const save = form.submit(async ({ rows }) => {
     const socials = rows.map(({ type, url, isVisible }, displayOrder) => ({
-      ...{ type, url: url.trim(), isVisible, displayOrder },
+      type,
+      url: url.trim(),
+      isVisible,
+      displayOrder,
     }))
-    const saved = await ask<{ socials: readonly SocialAnswer[] }>('POST', '/api/v1/socials', { socials })
+    const saved = await api<{ socials: readonly SocialResponse[] }>('POST', '/api/v1/socials', { socials })
     onChanged({ ...profile, ...saved })
     showToast({ text: 'Saved' })
   })
-  return html`<${Card} title="Your other pages">
+  return html`<${Card} title="Social links">
     <form class="stack" ref=${form.ref} onSubmit=${save} novalidate>
-      ${rows.length === 0 && html`<p class="soft">Buyers trust a seller whom they find elsewhere: a website, GitHub, X.</p>`}
+      ${rows.length === 0 && html`<p class="soft">Buyers trust sellers whom they can find elsewhere, such as on a website, GitHub or X.</p>`}
       ${rows.map(
-        ({ key, type, url, isVisible }, at) => html`<fieldset class="desk-social" key=${key}>
-          <legend class="visually-hidden">Page ${at + 1}</legend>
-          <${Select} id=${`social-${key}-type`} label="Where" value=${type} options=${kinds} onChange=${(value: string) => set(at, { type: value })} />
+        ({ key, type, url, isVisible }, at) => html`<fieldset class="shell-social" key=${key}>
+          <legend class="visually-hidden">Social link ${at + 1}</legend>
+          <${Select} id=${`social-${key}-type`} label="Type" value=${type} options=${kinds} onChange=${(value: string) => set(at, { type: value })} />
           <${Field} id=${`social-${key}-url`} label="Address" type="url" inputmode="url" value=${url} placeholder="https://…" maxlength="500" autocapitalize="none"
             onInput=${(value: string) => set(at, { url: value })} error=${form.errorAt(`socials[${at}].url`)} />
-          <div class="row desk-social-row">
-            <label class="check"><input type="checkbox" checked=${isVisible} onChange=${() => set(at, { isVisible: !isVisible })} /> Shown to everybody</label>
-            ${at > 0 && html`<${Button} size="small" kind="quiet" onClick=${() => raise(at)}>Move up<span class="visually-hidden"> page ${at + 1}</span><//>`}
-            <${Button} size="small" kind="danger" onClick=${() => change(rows.filter((row) => row.key !== key))}>Remove<span class="visually-hidden"> page ${at + 1}</span><//>
+          <div class="row shell-social-row">
+            <label class="check"><input type="checkbox" checked=${isVisible} onChange=${() => set(at, { isVisible: !isVisible })} /> Visible to buyers</label>
+            ${at > 0 && html`<${Button} size="small" kind="quiet" onClick=${() => raise(at)}>Move up<span class="visually-hidden"> social link ${at + 1}</span><//>`}
+            <${Button} size="small" kind="danger" onClick=${() => change(rows.filter((row) => row.key !== key))}>Remove<span class="visually-hidden"> social link ${at + 1}</span><//>
           </div>
         </fieldset>`,
       )}
       ${form.line}
       <div class="row"><${Button} kind="primary" type="submit" isBusy=${action.isBusy}>Save<//>
-        ${rows.length < MAX_SOCIALS && html`<${Button} onClick=${add}>Add a page<//>`}</div>
+        ${rows.length < MAX_SOCIALS && html`<${Button} onClick=${add}>Add social link<//>`}</div>
     </form>
   <//>`
 }

@@ -2,7 +2,7 @@ import { type ComponentType, createContext } from 'preact'
 import { useContext } from 'preact/hooks'
 import { type Children, html } from '../html.ts'
 
-/** True below a component that runs in the browser: what is an island elsewhere is a plain part of it. */
+/** True inside a component that runs in the browser. An island inside another island is rendered as a plain component. */
 export const InsideIsland = createContext(false)
 
 export interface IslandComponent<Props> {
@@ -11,9 +11,8 @@ export interface IslandComponent<Props> {
 }
 
 /**
- * A component that the server renders and the browser wakes up. Its props travel in an attribute, so they are JSON, and
- * public to whoever gets the page.
- * Its place is an element of no meaning, which may stand in a paragraph too.
+ * A component that the server renders and the browser hydrates. Its props are stored in an attribute, so they must be JSON, and
+ * every reader of the page can see them. Its element has no semantics, so it may also be used inside a paragraph.
  *
  * @example export const CopyButton = island('copy-button', CopyButtonView)
  */
@@ -32,10 +31,10 @@ export function island<Props extends object>(
 export interface SlotProps {
   readonly name: string
   readonly props?: object
-  /** What stands there until the browser draws, and for good where it runs no scripts. */
+  /** Shown until the browser renders the component, and permanently without JavaScript. */
   readonly children?: Children
 }
 
-/** A place that only the browser fills, with a component that the server does not know. */
+/** A placeholder that only the browser fills, with a component that the server does not import. */
 export const Slot = ({ name, props = {}, children }: SlotProps) =>
   html`<tg-island class="island" data-island=${name} data-props=${JSON.stringify(props)} data-fresh>${children}</tg-island>`

@@ -4,24 +4,24 @@ import { InsideIsland } from './island.ts'
 // biome-ignore lint/suspicious/noExplicitAny: props come out of the page; the component that wrote them knows their type
 type AnyComponent = ComponentType<any>
 
-/** Loads a component, by `import()` where the first sight of a page does not need it. */
+/** Loads a component. Use `import()` if the first view of a page does not need it. */
 export type LoadIsland = () => AnyComponent | Promise<AnyComponent>
 
-/** Islands that the server rendered, by their names; loaded with the page. */
+/** Server-rendered islands by name. They are loaded together with the page. */
 export const islandsOf = (
   ...islands: readonly { readonly island: { readonly name: string; readonly component: AnyComponent } }[]
 ): Record<string, LoadIsland> =>
   Object.fromEntries(islands.map(({ island: { name, component } }) => [name, () => component]))
 
-/** Wakes up what the server rendered, and fills its slots. Called once by each page's `entry.ts`. */
+/** Hydrates the server-rendered islands and fills the slots. Each page's `entry.ts` calls it once. */
 export async function startIslands(islands: Readonly<Record<string, LoadIsland>>): Promise<void> {
-  hideLostPictures()
-  const places = [...document.querySelectorAll<HTMLElement>('[data-island]')]
-  await Promise.all(places.map((place) => start(place, islands)))
+  hideBrokenImages()
+  const elements = [...document.querySelectorAll<HTMLElement>('[data-island]')]
+  await Promise.all(elements.map((element) => start(element, islands)))
 }
 
-/** Hides each avatar's picture that can't be loaded, those that islands draw later too: the letter below it shows. */
-function hideLostPictures(): void {
+/** Hides avatar images that do not load, including those that islands add later. The letter below them is then visible. */
+function hideBrokenImages(): void {
   const hide = (element: EventTarget | null) => {
     if (element instanceof HTMLImageElement && element.closest('.avatar')) element.hidden = true
   }
@@ -29,30 +29,30 @@ function hideLostPictures(): void {
   for (const image of document.images) if (image.complete && image.naturalWidth === 0) hide(image)
 }
 
-async function start(place: HTMLElement, islands: Readonly<Record<string, LoadIsland>>): Promise<void> {
-  const load = islands[place.dataset['island']!]
+async function start(element: HTMLElement, islands: Readonly<Record<string, LoadIsland>>): Promise<void> {
+  const load = islands[element.dataset['island']!]
   if (load === undefined) return
   const component = await load()
   const drawn = h(InsideIsland.Provider, {
     value: true,
-    children: h(component, JSON.parse(place.dataset['props'] ?? '{}')),
+    children: h(component, JSON.parse(element.dataset['props'] ?? '{}')),
   })
-  if ('fresh' in place.dataset) {
-    place.replaceChildren()
-    render(drawn, place)
+  if ('fresh' in element.dataset) {
+    element.replaceChildren()
+    render(drawn, element)
   } else {
-    const early = earlyInputs(place)
-    hydrate(drawn, place)
+    const early = earlyInputs(element)
+    hydrate(drawn, element)
     for (const repeat of early) repeat()
   }
-  place.dataset['awake'] = ''
+  element.dataset['awake'] = ''
 }
 
 type Control = HTMLInputElement | HTMLTextAreaElement | HTMLSelectElement
 
-/** What was typed or chosen before the script came; each is done again once its component listens. */
-function earlyInputs(place: HTMLElement): (() => void)[] {
-  const controls = [...place.querySelectorAll<Control>('input, textarea, select')].filter(isChanged)
+/** Input that the reader typed or chose before the script loaded. Each event is dispatched again when its component listens. */
+function earlyInputs(element: HTMLElement): (() => void)[] {
+  const controls = [...element.querySelectorAll<Control>('input, textarea, select')].filter(isChanged)
   return controls.map((control) => {
     const { value } = control
     const given = isTicked(control) ? { checked: control.checked } : { value }
@@ -65,7 +65,10 @@ function earlyInputs(place: HTMLElement): (() => void)[] {
 
 const isTicked = (control: Control): control is HTMLInputElement => /^(radio|checkbox)$/.test(control.type)
 
-/** Differs from what the server wrote. A radio button is switched off by another one, which says it for both. */
+/**
+ * Whether a control has another value than the server's. A radio button that is no longer selected does not count, because the
+ * selected one does.
+ */
 function isChanged(control: Control): boolean {
   if (control instanceof HTMLSelectElement)
     return [...control.options].some(({ selected, defaultSelected }) => selected && !defaultSelected)
@@ -74,7 +77,7 @@ function isChanged(control: Control): boolean {
   return checked !== defaultChecked && (checked || type === 'checkbox')
 }
 
-/** What the page's server wrote for its scripts: `data` of `renderPage`. */
+/** The data that the server wrote for the page's scripts, which is `data` of `renderPage`. */
 export function pageData<T>(): T {
   return JSON.parse(document.getElementById('page-data')?.textContent ?? 'null') as T
 }

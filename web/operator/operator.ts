@@ -1,53 +1,62 @@
 import { Fragment } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { Button } from '../components/button.ts'
-import { Card } from '../components/card.ts'
-import { Empty } from '../components/empty.ts'
+import { Card, Empty, Notice, Skeleton } from '../components/card.ts'
+import { Toasts } from '../components/dialog.ts'
 import { Field } from '../components/field.ts'
-import { Notice } from '../components/notice.ts'
-import { Skeleton } from '../components/skeleton.ts'
-import { Toasts } from '../components/toast.ts'
-import { type ApiClient, ApiFault, createApiClient } from '../desk/api.ts'
-import { useForm } from '../desk/form.ts'
-import { Frame, type NavEntry } from '../desk/frame.ts'
-import { useAction } from '../desk/load.ts'
-import { type Path, usePath } from '../desk/path.ts'
+import { Code } from '../components/tabs.ts'
 import { html } from '../html.ts'
-import { Configuration } from './configuration.ts'
+import { type ApiClient, ApiFault, createApiClient } from '../shell/api.ts'
+import { useForm } from '../shell/form.ts'
+import { Frame, type NavEntry, Title } from '../shell/frame.ts'
+import { Load, useAction, useLoad } from '../shell/load.ts'
+import { type Path, usePath } from '../shell/path.ts'
 import type { OperatorData } from './operatorPage.ts'
-import { Programs } from './programs.ts'
+import { Pipelines } from './pipelines.ts'
 import { SettlingKeys } from './settlingKeys.ts'
 import { Status } from './status.ts'
 import { Stores } from './stores.ts'
 import { Suspensions } from './suspensions.ts'
 
-interface SessionAnswer {
+/** The configuration with which the gateway was started. */
+function Configuration({ api }: { readonly api: ApiClient }) {
+  const config = useLoad(() => api<object>('GET', '/api/operator/config'), [])
+  return html`<div class="stack">
+    <${Title}>Effective configuration<//>
+    <${Card}>
+      <p class="soft">This is the configuration at the start, with all defaults and without secrets. Plugins that were reloaded since then show under <a href="/operator/programs">Pipelines</a>.</p>
+      <${Load} of=${config}>${(data: object) => html`<${Code} title="configuration" code=${JSON.stringify(data, null, 2)} />`}<//>
+    <//>
+  </div>`
+}
+
+interface SessionResponse {
   readonly csrfToken: string
 }
 
-type Session = SessionAnswer | 'nobody' | 'asking' | ApiFault
+type Session = SessionResponse | 'signed_out' | 'loading' | ApiFault
 
-/** The operator's page: asks who is signed in, and shows the state of the service or the way in. */
+/** The operator's page. It loads the browser session, then shows the view or the sign-in form. */
 export function Operator({ serviceName }: OperatorData) {
-  const [session, setSession] = useState<Session>('asking')
-  const ask = () => {
-    createApiClient()<SessionAnswer>('GET', '/api/operator/session').then(setSession, (fault: ApiFault) =>
-      setSession(fault.status === 401 ? 'nobody' : fault),
+  const [session, setSession] = useState<Session>('loading')
+  const loadSession = () => {
+    createApiClient()<SessionResponse>('GET', '/api/operator/session').then(setSession, (fault: ApiFault) =>
+      setSession(fault.status === 401 ? 'signed_out' : fault),
     )
   }
-  useEffect(ask, [])
+  useEffect(loadSession, [])
   if (typeof session === 'object' && 'csrfToken' in session) {
-    const signedOut = () => setSession('nobody')
+    const signedOut = () => setSession('signed_out')
     const client = createApiClient(session.csrfToken, signedOut)
-    return html`<${SignedIn} serviceName=${serviceName} ask=${client} onSignedOut=${signedOut} />`
+    return html`<${SignedIn} serviceName=${serviceName} api=${client} onSignedOut=${signedOut} />`
   }
   return html`<${Frame} serviceName=${serviceName} part="Operator" home="/operator" entries=${[]}>
-    ${session === 'asking' && html`<${Skeleton} count=${3} isTall=${true} />`}
-    ${session === 'nobody' && html`<${Door} onSignedIn=${setSession} />`}
+    ${session === 'loading' && html`<${Skeleton} count=${3} isTall=${true} />`}
+    ${session === 'signed_out' && html`<${Transport} onSignedIn=${setSession} />`}
     ${
       session instanceof ApiFault &&
       html`<${Notice} tone="bad" title="The page could not be loaded" requestId=${session.requestId} isAlert=${true}>
-        <p>${session.message}</p><p><${Button} size="small" onClick=${ask}>Try again<//></p>
+        <p>${session.message}</p><p><${Button} size="small" onClick=${loadSession}>Try again<//></p>
       <//>`
     }
   <//>`
@@ -55,20 +64,22 @@ export function Operator({ serviceName }: OperatorData) {
 
 interface SignedInProps {
   readonly serviceName: string
-  readonly ask: ApiClient
+  readonly api: ApiClient
   readonly onSignedOut: () => void
 }
 
-function SignedIn({ serviceName, ask, onSignedOut }: SignedInProps) {
+function SignedIn({ serviceName, api, onSignedOut }: SignedInProps) {
   const { path, query, go } = usePath('/operator')
   const entry = entries.find(({ href }) => href === path)
   const title = entry?.title ?? 'Not found'
   useEffect(() => {
     document.title = `${title} · ${serviceName}`
-    // Where the window is narrow the way around is a line that scrolls: where one is has to be seen in it.
-    document.querySelector('.desk-nav [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' })
+    // In a narrow window, the navigation is a row that scrolls. The current entry is scrolled into view.
+    document
+      .querySelector('.shell-nav [aria-current]')
+      ?.scrollIntoView({ block: 'nearest', inline: 'center' })
   }, [title])
-  const signOut = () => ask('DELETE', '/api/operator/session').then(onSignedOut, onSignedOut)
+  const signOut = () => api('DELETE', '/api/operator/session').then(onSignedOut, onSignedOut)
   return html`<${Frame}
     serviceName=${serviceName}
     part="Operator"
@@ -76,57 +87,57 @@ function SignedIn({ serviceName, ask, onSignedOut }: SignedInProps) {
     entries=${entries}
     current=${entry?.href}
     owner=${html`<${Button} size="small" kind="quiet" onClick=${signOut}>Sign out<//>`}
-  ><${Fragment} key=${path + query}>${viewOf({ path, query, go, ask, onSignedOut })}<//><//><${Toasts} />`
+  ><${Fragment} key=${path + query}>${viewOf({ path, query, go, api, onSignedOut })}<//><//><${Toasts} />`
 }
 
-/** The views, in the order of how often they are needed. */
+/** The views, most used first. */
 const entries: readonly NavEntry[] = [
-  { href: '/operator', title: 'State' },
+  { href: '/operator', title: 'Status' },
   { href: '/operator/keys', title: 'Settling keys' },
   { href: '/operator/stores', title: 'Stores' },
   { href: '/operator/suspensions', title: 'Suspensions' },
-  { href: '/operator/programs', title: 'Programs' },
+  { href: '/operator/programs', title: 'Pipelines' },
   { href: '/operator/configuration', title: 'Configuration' },
 ]
 
-interface ViewProps extends Pick<Path, 'path' | 'query' | 'go'>, Pick<SignedInProps, 'ask' | 'onSignedOut'> {}
+interface ViewProps extends Pick<Path, 'path' | 'query' | 'go'>, Pick<SignedInProps, 'api' | 'onSignedOut'> {}
 
-function viewOf({ path, query, go, ask, onSignedOut }: ViewProps) {
+function viewOf({ path, query, go, api, onSignedOut }: ViewProps) {
   const of = (name: string) => query.get(name) ?? ''
   switch (path) {
     case '/operator':
-      return html`<${Status} ask=${ask} onSignedOut=${onSignedOut} />`
+      return html`<${Status} api=${api} onSignedOut=${onSignedOut} />`
     case '/operator/keys':
-      return html`<${SettlingKeys} ask=${ask} />`
+      return html`<${SettlingKeys} api=${api} />`
     case '/operator/stores':
-      return html`<${Stores} ask=${ask} search=${of('search')} after=${of('after')} go=${go} />`
+      return html`<${Stores} api=${api} search=${of('search')} after=${of('after')} go=${go} />`
     case '/operator/suspensions':
-      return html`<${Suspensions} ask=${ask} />`
+      return html`<${Suspensions} api=${api} />`
     case '/operator/programs':
-      return html`<${Programs} ask=${ask} link=${of('link')} go=${go} />`
+      return html`<${Pipelines} api=${api} link=${of('link')} go=${go} />`
     case '/operator/configuration':
-      return html`<${Configuration} ask=${ask} />`
+      return html`<${Configuration} api=${api} />`
     default:
-      return html`<${Empty} title="There is nothing here"><${Button} href="/operator">To the state of the service<//><//>`
+      return html`<${Empty} title="No page exists at this address"><${Button} href="/operator">Go to the status<//><//>`
   }
 }
 
-const doorWords = {
+const transportNames = {
   token: {
-    expected: 'Enter the token of the configuration.',
-    UNAUTHORIZED: 'This is not the token of the operator.',
+    expected: 'Enter the operator token.',
+    UNAUTHORIZED: 'This is not the operator token.',
   },
 }
 
-function Door({ onSignedIn }: { readonly onSignedIn: (session: SessionAnswer) => void }) {
+function Transport({ onSignedIn }: { readonly onSignedIn: (session: SessionResponse) => void }) {
   const action = useAction()
-  const form = useForm({ token: '' }, action, doorWords)
+  const form = useForm({ token: '' }, action, transportNames)
   const send = form.submit(async ({ token }) =>
-    onSignedIn(await createApiClient()<SessionAnswer>('POST', '/api/operator/session', { token })),
+    onSignedIn(await createApiClient()<SessionResponse>('POST', '/api/operator/session', { token })),
   )
-  return html`<${Card} class="desk-door">
+  return html`<${Card} class="shell-sign-in">
     <h1>Sign in as the operator</h1>
-    <p class="soft">With the token that the configuration names: <code>operator.token</code>.</p>
+    <p class="soft">Use the token <code>operator.token</code> from the configuration.</p>
     <form class="stack" ref=${form.ref} onSubmit=${send} novalidate>
       <${Field} ...${form.at('token')} label="Token" type="password" autocomplete="current-password" required />
       ${form.line}

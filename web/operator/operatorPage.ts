@@ -1,18 +1,17 @@
-import { Empty } from '../components/empty.ts'
-import { Skeleton } from '../components/skeleton.ts'
-import { Frame } from '../desk/frame.ts'
+import { Empty, Skeleton } from '../components/card.ts'
 import { html } from '../html.ts'
 import { Slot } from '../island/island.ts'
+import { Frame } from '../shell/frame.ts'
 
 export interface OperatorData {
   readonly serviceName: string
 }
 
-/** The operator's page before its script is there. */
+/** The operator's page before its script has loaded. */
 export const OperatorPage = ({ data }: { readonly data: OperatorData }) =>
   html`<${Slot} name="operator" props=${data}>
     <${Frame} serviceName=${data.serviceName} part="Operator" home="/operator" entries=${[]}>
-      <noscript><${Empty} title="This page needs JavaScript"><p>The commands tollgate doctor and tollgate check say the same.</p><//></noscript>
+      <noscript><${Empty} title="This page needs JavaScript"><p>Run <code>tollgate doctor</code> or <code>tollgate check</code> instead.</p><//></noscript>
       <${Skeleton} count=${3} isTall=${true} />
     <//>
   <//>`

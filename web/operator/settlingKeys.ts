@@ -1,23 +1,19 @@
 import { useEffect } from 'preact/hooks'
-import { Address } from '../components/address.ts'
-import { Badge, type Tone } from '../components/badge.ts'
-import { Card } from '../components/card.ts'
-import { Empty } from '../components/empty.ts'
-import { NetworkBadge } from '../components/networkBadge.ts'
-import { Notice } from '../components/notice.ts'
+import { Badge, Card, Empty, Notice, type Tone } from '../components/card.ts'
+import { Address, NetworkBadge } from '../components/money.ts'
 import { Time } from '../components/time.ts'
-import type { ApiClient } from '../desk/api.ts'
-import { Load, useLoad } from '../desk/load.ts'
-import { Title } from '../desk/title.ts'
-import { msOf } from '../desk/words.ts'
 import { type Children, html } from '../html.ts'
+import type { ApiClient } from '../shell/api.ts'
+import { Title } from '../shell/frame.ts'
+import { Load, useLoad } from '../shell/load.ts'
+import { msOf } from '../shell/words.ts'
 
-/** How often the keys are asked for. */
+/** How often the keys are polled, in ms. */
 const REFRESH_MS = 10_000
-/** Fewer payments ahead than this are worth a word; as of `tollgate doctor`, and then some. */
+/** Number of payments below which the page shows the remaining gas as low. It is higher than the limit of `tollgate doctor`. */
 const LOW_PAYMENTS = 100
 
-interface SettlingAnswer {
+interface SettlingResponse {
   readonly network: string
   readonly facilitator: string | null
   readonly address: string | null
@@ -32,24 +28,24 @@ interface SettlingAnswer {
   readonly gasToday: string
   readonly gasWeek: string
   readonly lease: {
-    readonly state: 'any' | 'nobody' | 'held'
+    readonly state: 'any' | 'free' | 'held'
     readonly processId: number | null
     readonly isThis: boolean
   }
 }
 
-/** Who settles on each network, and how long its money for gas lasts. */
-export function SettlingKeys({ ask }: { readonly ask: ApiClient }) {
-  const keys = useLoad(() => ask<{ rows: readonly SettlingAnswer[] }>('GET', '/api/operator/settling'), [])
+/** The settling keys of each network, and how long their gas lasts. */
+export function SettlingKeys({ api }: { readonly api: ApiClient }) {
+  const keys = useLoad(() => api<{ rows: readonly SettlingResponse[] }>('GET', '/api/operator/settling'), [])
   useEffect(() => {
     const timer = setInterval(() => document.hidden || keys.reload(), REFRESH_MS)
     return () => clearInterval(timer)
   }, [])
   return html`<div class="stack">
     <${Title}>Settling keys<//>
-    <${Load} of=${keys}>${({ rows }: { rows: readonly SettlingAnswer[] }) =>
+    <${Load} of=${keys}>${({ rows }: { rows: readonly SettlingResponse[] }) =>
       rows.length === 0
-        ? html`<${Empty} title="No network is open"><p>Paid links can’t be paid. Networks are named in the configuration.</p><//>`
+        ? html`<${Empty} title="No network is available"><p>Buyers cannot pay for any link. Check <code>networks</code> in the configuration.</p><//>`
         : [...Map.groupBy(rows, ({ network }) => network).values()].map((keys) =>
             keys.map(
               (row, i) =>
@@ -60,8 +56,8 @@ export function SettlingKeys({ ask }: { readonly ask: ApiClient }) {
 }
 
 interface KeyProps {
-  readonly row: SettlingAnswer
-  /** Which of the network's keys it is, from 1, and how many there are. */
+  readonly row: SettlingResponse
+  /** Position of the key among the network's keys, from 1, and the number of keys. */
   readonly number: number
   readonly of: number
 }
@@ -72,13 +68,13 @@ function Key({ row, number, of }: KeyProps) {
   return html`<${Card} title=${title} actions=${html`<${Funds} row=${row} />`}><div class="stack">
     ${
       fault !== null &&
-      html`<${Notice} tone="warn" title="The chain could not be asked">
-        <p>${fault} ${asOf === null ? 'Nothing is known of the key yet.' : html`What is shown is as of <${Time} atMs=${msOf(asOf)} nowMs=${Date.now()} />.`}</p>
+      html`<${Notice} tone="warn" title="The chain could not be read">
+        <p>${fault} ${asOf === null ? 'There is no data for this key yet.' : html`The values below are from <${Time} atMs=${msOf(asOf)} nowMs=${Date.now()} />.`}</p>
       <//>`
     }
-    ${trouble !== null && html`<${Notice} tone="warn" title="This key is passed over"><p>${trouble}</p><//>`}
-    ${facilitator !== null && html`<p class="soft">Settled and paid for by the facilitator at <span class="mono operator-address">${facilitator}</span>.</p>`}
-    <dl class="desk-facts">
+    ${trouble !== null && html`<${Notice} tone="warn" title="This key is not used"><p>${trouble}</p><//>`}
+    ${facilitator !== null && html`<p class="soft">The facilitator settles and pays the gas: <span class="mono operator-address">${facilitator}</span></p>`}
+    <dl class="shell-facts">
       ${address !== null && html`<${Fact} title="Account"><${Address} value=${address} /><//>`}
       ${
         facilitator === null &&
@@ -86,11 +82,11 @@ function Key({ row, number, of }: KeyProps) {
         <${Fact} title="Gas left">${row.paymentsLeft === null ? '–' : html`<span class="number">${paymentsShown(row.paymentsLeft)}</span>`}<//>`
       }
       ${
-        // Known of all keys of a network together: it stands once.
+        // This is shown once, because it is counted for all keys of a network together.
         facilitator === null &&
         number === 1 &&
-        html`<${Fact} title=${of > 1 ? 'Gas today, all keys' : 'Gas today'}><span class="number">${row.gasToday}</span><//>
-        <${Fact} title=${of > 1 ? 'In seven days, all keys' : 'In seven days'}><span class="number">${row.gasWeek}</span><//>`
+        html`<${Fact} title=${of > 1 ? 'Gas used today, all keys' : 'Gas used today'}><span class="number">${row.gasToday}</span><//>
+        <${Fact} title=${of > 1 ? 'Gas used in 7 days, all keys' : 'Gas used in 7 days'}><span class="number">${row.gasWeek}</span><//>`
       }
       ${
         nonce !== null &&
@@ -105,12 +101,12 @@ function Key({ row, number, of }: KeyProps) {
 const Fact = ({ title, children }: { readonly title: string; readonly children: Children }) =>
   html`<div><dt>${title}</dt><dd>${children}</dd></div>`
 
-const Funds = ({ row: { facilitator, paymentsLeft, fault } }: { readonly row: SettlingAnswer }) => {
-  if (facilitator !== null) return html`<${Badge}>Somebody else’s<//>`
-  if (paymentsLeft === null || fault !== null) return html`<${Badge} tone="warn">Not known now<//>`
+const Funds = ({ row: { facilitator, paymentsLeft, fault } }: { readonly row: SettlingResponse }) => {
+  if (facilitator !== null) return html`<${Badge}>Facilitator<//>`
+  if (paymentsLeft === null || fault !== null) return html`<${Badge} tone="warn">Unknown<//>`
   const left = BigInt(paymentsLeft)
   const [tone, words]: [Tone, string] =
-    left === 0n ? ['bad', 'Out of gas'] : left < LOW_PAYMENTS ? ['warn', 'Runs low'] : ['good', 'Has gas']
+    left === 0n ? ['bad', 'Out of gas'] : left < LOW_PAYMENTS ? ['warn', 'Low on gas'] : ['good', 'Has gas']
   return html`<${Badge} tone=${tone}>${words}<//>`
 }
 
@@ -119,9 +115,9 @@ function paymentsShown(payments: string): string {
   return `${payments.replace(/\B(?=(\d{3})+$)/g, '\u202f')} ${payments === '1' ? 'payment' : 'payments'}`
 }
 
-function leaseWords({ lease: { state, processId, isThis } }: SettlingAnswer): string {
+function leaseWords({ lease: { state, processId, isThis } }: SettlingResponse): string {
   if (state === 'any') return 'Any process'
-  if (state === 'nobody') return 'Nobody now'
+  if (state === 'free') return 'No process'
   if (isThis) return `This process (${processId})`
   return processId === null ? 'One process' : `Another gateway (process ${processId})`
 }

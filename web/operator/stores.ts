@@ -1,18 +1,17 @@
 import { useState } from 'preact/hooks'
-import { Amount } from '../components/amount.ts'
 import { Button } from '../components/button.ts'
-import { Empty } from '../components/empty.ts'
+import { Empty } from '../components/card.ts'
 import { Field } from '../components/field.ts'
-import { NetworkBadge } from '../components/networkBadge.ts'
+import { Amount, NetworkBadge } from '../components/money.ts'
 import { Table } from '../components/table.ts'
 import { Time } from '../components/time.ts'
-import type { ApiClient } from '../desk/api.ts'
-import { Load, useLoad } from '../desk/load.ts'
-import { Title } from '../desk/title.ts'
-import { msOf } from '../desk/words.ts'
 import { html } from '../html.ts'
+import type { ApiClient } from '../shell/api.ts'
+import { Title } from '../shell/frame.ts'
+import { Load, useLoad } from '../shell/load.ts'
+import { msOf } from '../shell/words.ts'
 
-interface StoreAnswer {
+interface StoreResponse {
   readonly id: string
   readonly username: string
   readonly displayName: string
@@ -28,15 +27,15 @@ interface StoreAnswer {
   readonly lastSaleAt: string | null
 }
 
-interface StoresAnswer {
-  readonly rows: readonly StoreAnswer[]
+interface StoresResponse {
+  readonly rows: readonly StoreResponse[]
   readonly next: string | null
 }
 
 export interface StoresProps {
-  readonly ask: ApiClient
+  readonly api: ApiClient
   readonly search: string
-  /** The last username of the page before; empty for the first page. */
+  /** Last username of the preceding page. Empty for the first page. */
   readonly after: string
   readonly go: (path: string) => void
 }
@@ -49,24 +48,24 @@ const addressOf = (search: string, after = ''): string => {
   return `/operator/stores${query && `?${query}`}`
 }
 
-/** Who sells here. The address says what is shown, so that it can be kept. */
-export function Stores({ ask, search, after, go }: StoresProps) {
+/** The stores. The URL contains the search and the page, so operators can bookmark it. */
+export function Stores({ api, search, after, go }: StoresProps) {
   const [text, setText] = useState(search)
-  const stores = useLoad(() => ask<StoresAnswer>('GET', `/api${addressOf(search, after)}`), [search, after])
+  const stores = useLoad(() => api<StoresResponse>('GET', `/api${addressOf(search, after)}`), [search, after])
   const find = (event: Event) => {
     event.preventDefault()
     go(addressOf(text.trim()))
   }
   return html`<div class="stack">
     <${Title}>Stores<//>
-    <p class="soft">Sales and revenue are of the last 30 days.</p>
-    <form class="desk-search" role="search" onSubmit=${find}>
+    <p class="soft">Purchases and revenue are of the last 30 days.</p>
+    <form class="shell-search" role="search" onSubmit=${find}>
       <${Field} id="search" label="Name" type="search" value=${text} maxlength="64" onInput=${setText} />
       <${Button} type="submit">Search<//>
     </form>
-    <${Load} of=${stores}>${({ rows, next }: StoresAnswer) =>
+    <${Load} of=${stores}>${({ rows, next }: StoresResponse) =>
       html`<div class="stack">
-        <${Table} caption="Stores" columns=${columns} rows=${rows} keyOf=${({ id }: StoreAnswer) => id} empty=${none(search)} />
+        <${Table} caption="Stores" columns=${columns} rows=${rows} keyOf=${({ id }: StoreResponse) => id} empty=${none(search)} />
         <nav class="pagination" aria-label="Pages">
           ${after !== '' ? html`<${Button} size="small" href=${addressOf(search)}>First page<//>` : html`<span></span>`}
           ${next !== null ? html`<${Button} size="small" rel="next" href=${addressOf(search, next)}>Next<//>` : html`<span></span>`}
@@ -77,30 +76,30 @@ export function Stores({ ask, search, after, go }: StoresProps) {
 
 const none = (search: string) =>
   search === ''
-    ? html`<${Empty} title="Nobody sells here yet"><p>Sellers open a store by signing in with a wallet, or you open one: <code>tollgate store create</code>.</p><//>`
-    : html`<${Empty} title="No store is called so"><p>The search looks in usernames and display names.</p><${Button} href="/operator/stores">Show all<//><//>`
+    ? html`<${Empty} title="No stores yet"><p>Sellers open a store by signing in with a wallet, or you create a store with <code>tollgate store create</code>.</p><//>`
+    : html`<${Empty} title="No stores match"><p>The search covers usernames and display names.</p><${Button} href="/operator/stores">Show all<//><//>`
 
 const columns = [
   {
     key: 'store',
     title: 'Store',
-    cell: ({ username, displayName }: StoreAnswer) =>
-      html`<span class="desk-main-cell"><a class="desk-link" href=${`/${username}`} dir="auto">${displayName || username}</a></span>
+    cell: ({ username, displayName }: StoreResponse) =>
+      html`<span class="shell-main-cell"><a class="shell-link" href=${`/${username}`} dir="auto">${displayName || username}</a></span>
         ${displayName !== '' && displayName !== username && html`<span class="soft">${username}</span>`}`,
   },
-  { key: 'links', title: 'Links', align: 'end', cell: ({ links }: StoreAnswer) => links },
-  { key: 'purchases', title: 'Purchases', align: 'end', cell: ({ purchases }: StoreAnswer) => purchases },
+  { key: 'links', title: 'Links', align: 'end', cell: ({ links }: StoreResponse) => links },
+  { key: 'purchases', title: 'Purchases', align: 'end', cell: ({ purchases }: StoreResponse) => purchases },
   {
     key: 'revenue',
     title: 'Revenue',
     align: 'end',
-    cell: ({ revenue }: StoreAnswer) => html`<${Amount} value=${revenue} />`,
+    cell: ({ revenue }: StoreResponse) => html`<${Amount} value=${revenue} />`,
   },
   {
     key: 'owed',
     title: 'Fees owed',
     align: 'end',
-    cell: ({ feesOwed }: StoreAnswer) =>
+    cell: ({ feesOwed }: StoreResponse) =>
       feesOwed.length === 0
         ? '–'
         : html`<span class="operator-owed">${feesOwed.map(
@@ -111,7 +110,7 @@ const columns = [
   {
     key: 'last',
     title: 'Last sale',
-    cell: ({ lastSaleAt }: StoreAnswer) =>
+    cell: ({ lastSaleAt }: StoreResponse) =>
       lastSaleAt === null ? '–' : html`<${Time} atMs=${msOf(lastSaleAt)} nowMs=${Date.now()} />`,
   },
 ]

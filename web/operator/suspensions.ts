@@ -1,16 +1,14 @@
-import { Badge } from '../components/badge.ts'
 import { Button } from '../components/button.ts'
-import { Card } from '../components/card.ts'
-import { Empty } from '../components/empty.ts'
+import { Badge, Card, Empty } from '../components/card.ts'
+import { showToast } from '../components/dialog.ts'
 import { Time } from '../components/time.ts'
-import { showToast } from '../components/toast.ts'
-import type { ApiClient } from '../desk/api.ts'
-import { Fault, Load, useAction, useLoad } from '../desk/load.ts'
-import { Title } from '../desk/title.ts'
-import { msOf } from '../desk/words.ts'
 import { html } from '../html.ts'
+import type { ApiClient } from '../shell/api.ts'
+import { Title } from '../shell/frame.ts'
+import { Fault, Load, useAction, useLoad } from '../shell/load.ts'
+import { msOf } from '../shell/words.ts'
 
-interface SuspendedAnswer {
+interface SuspendedResponse {
   readonly id: string
   readonly title: string
   readonly link: string
@@ -20,41 +18,41 @@ interface SuspendedAnswer {
   readonly permanent: boolean
 }
 
-interface SuspensionsAnswer {
+interface SuspensionsResponse {
   readonly total: number
-  readonly rows: readonly SuspendedAnswer[]
+  readonly rows: readonly SuspendedResponse[]
 }
 
-/** Which links take no calls, and why. */
-export function Suspensions({ ask }: { readonly ask: ApiClient }) {
-  const suspensions = useLoad(() => ask<SuspensionsAnswer>('GET', '/api/operator/suspensions'), [])
+/** The suspended links, and why they are suspended. */
+export function Suspensions({ api }: { readonly api: ApiClient }) {
+  const suspensions = useLoad(() => api<SuspensionsResponse>('GET', '/api/operator/suspensions'), [])
   return html`<div class="stack">
     <${Title}>Suspensions<//>
-    <p class="soft">Suspended by failed health checks and calls, never by a person. Sellers lift theirs when the cooldown is over and the API is well again; a permanent one only you can lift.</p>
-    <${Load} of=${suspensions}>${({ total, rows }: SuspensionsAnswer) =>
+    <p class="soft">Links are suspended by failed health checks and calls, never by a person. Sellers can lift a suspension when the cooldown is over and the API works again. Only you can lift a permanent suspension.</p>
+    <${Load} of=${suspensions}>${({ total, rows }: SuspensionsResponse) =>
       rows.length === 0
-        ? html`<${Empty} title="No link is suspended"><p>One whose API fails again and again would stand here, with the reason.</p><//>`
+        ? html`<${Empty} title="No link is suspended"><p>Links whose API keeps failing appear here, with the reason.</p><//>`
         : html`<${Card} title=${total === 1 ? 'One link' : `${total} links`}>
-            <ul class="desk-list">${rows.map((row) => html`<${Suspended} key=${row.id} ask=${ask} row=${row} onLifted=${suspensions.reload} />`)}</ul>
-            ${total > rows.length && html`<p class="soft">The ${rows.length} that were suspended last.</p>`}
+            <ul class="shell-list">${rows.map((row) => html`<${Suspended} key=${row.id} api=${api} row=${row} onLifted=${suspensions.reload} />`)}</ul>
+            ${total > rows.length && html`<p class="soft">Only the ${rows.length} most recent are shown.</p>`}
           <//>`}<//>
   </div>`
 }
 
 interface SuspendedProps {
-  readonly ask: ApiClient
-  readonly row: SuspendedAnswer
+  readonly api: ApiClient
+  readonly row: SuspendedResponse
   readonly onLifted: () => void
 }
 
-function Suspended({ ask, row, onLifted }: SuspendedProps) {
+function Suspended({ api, row, onLifted }: SuspendedProps) {
   const { id, title, link, reason, since, cooldownUntil, permanent } = row
   const action = useAction()
   const nowMs = Date.now()
   const lift = () =>
     action.run(async () => {
-      await ask('POST', `/api/operator/suspensions/${id}/lift`)
-      showToast({ text: `${title} takes calls again.` })
+      await api('POST', `/api/operator/suspensions/${id}/lift`)
+      showToast({ text: `${title} accepts calls again.` })
       onLifted()
     })
   const isOver = msOf(cooldownUntil) <= nowMs

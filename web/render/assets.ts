@@ -4,14 +4,14 @@ import { extname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib'
 
-/** `npm run web` writes here; the npm package brings it. */
+/** The folder to which `npm run web` writes. The npm package includes it. */
 const folder = fileURLToPath(new URL('../dist/', import.meta.url))
 
-/** What the build says of itself. */
+/** Output of the build. */
 export interface Manifest {
-  /** Page name → its script, and what that imports at once. */
+  /** The script of each page, by name, and the modules that the script imports statically. */
   readonly scripts: Readonly<Record<string, readonly string[]>>
-  /** Page name → its stylesheet; `base` is everybody's. */
+  /** The stylesheet of each page, by name. Every page also uses `base`. */
   readonly styles: Readonly<Record<string, string>>
   readonly icon: string
   /** Every file that is served. */
@@ -29,11 +29,13 @@ const types: Readonly<Record<string, string>> = {
   '.js': 'text/javascript; charset=utf-8',
   '.css': 'text/css; charset=utf-8',
   '.svg': 'image/svg+xml; charset=utf-8',
+  '.html': 'text/html; charset=utf-8',
+  '.png': 'image/png',
 }
 
 let manifest: Manifest | undefined
 
-/** @throws when the pages were never built */
+/** @throws if the pages have not been built */
 export function webManifest(): Manifest {
   try {
     manifest ??= JSON.parse(readFileSync(`${folder}manifest.json`, 'utf8')) as Manifest
@@ -43,26 +45,26 @@ export function webManifest(): Manifest {
   }
 }
 
-/** The address of a built file. Its name changes with its bytes, so it may be kept for ever. */
+/** URL path of a built file. The name changes with the content, so browsers may cache the file forever. */
 export const assetPath = (name: string): string => `/assets/${name}`
 
-const kept = new Map<string, Asset>()
+const cached = new Map<string, Asset>()
 
-/** A built file, by its exact name; compressed once. */
+/** A built file, by its exact name. It is compressed once. */
 export function readAsset(name: string): Asset | undefined {
-  const present = kept.get(name)
+  const present = cached.get(name)
   if (present !== undefined || !webManifest().files.includes(name)) return present
   return read(name)
 }
 
 export interface Widget extends Asset {
-  /** A strong one (RFC 9110, section 8.8.3), quoted. */
+  /** Strong ETag (RFC 9110, section 8.8.3), quoted. */
   readonly etag: string
 }
 
 let widget: Widget | undefined
 
-/** The script of shops' pages: under a name of its own, because shops write it into theirs. */
+/** The script for shops' pages. Its name never changes, because shops write the name into their pages. */
 export function readWidget(): Widget {
   if (widget === undefined) {
     const asset = read('widget.js')
@@ -72,13 +74,15 @@ export function readWidget(): Widget {
 }
 
 function read(name: string): Asset {
-  const plain = readFileSync(folder + name)
-  const asset = {
-    type: types[extname(name)] ?? 'application/octet-stream',
-    plain,
-    gzip: gzipSync(plain, { level: 9 }),
-    brotli: brotliCompressSync(plain, { params: { [constants.BROTLI_PARAM_QUALITY]: 9 } }),
-  }
-  kept.set(name, asset)
+  const asset = toAsset(name, readFileSync(folder + name))
+  cached.set(name, asset)
   return asset
 }
+
+/** A file with each of its encodings. */
+export const toAsset = (name: string, plain: Buffer): Asset => ({
+  type: types[extname(name)] ?? 'application/octet-stream',
+  plain,
+  gzip: gzipSync(plain, { level: 9 }),
+  brotli: brotliCompressSync(plain, { params: { [constants.BROTLI_PARAM_QUALITY]: 9 } }),
+})

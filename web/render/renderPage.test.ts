@@ -1,5 +1,5 @@
 import t from 'tap'
-import { CopyButton } from '../components/copyButton.ts'
+import { CopyButton } from '../components/button.ts'
 import { html } from '../html.ts'
 import { renderPage } from './renderPage.ts'
 

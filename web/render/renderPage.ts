@@ -4,41 +4,42 @@ import { type Children, html } from '../html.ts'
 import { assetPath, webManifest } from './assets.ts'
 
 export interface Page {
-  /** Names the page's folder below `web/`: its `entry.ts` and `page.css` are loaded where there are such. */
+  /** Name of the page's folder in `web/`. Its `entry.ts` and `page.css` are loaded if they exist. */
   readonly name: string
   readonly title: string
   readonly description: string
   readonly body: Children
-  /** What the page's scripts read by `pageData`. As public as the page. */
+  /** Data that the page's scripts read with `pageData`. Every reader of the page can see it. */
   readonly data?: unknown
-  /** The address that search engines keep. */
+  /** Canonical URL for search engines. */
   readonly canonicalUrl?: string
-  /** Stays out of search engines. */
+  /** True to exclude the page from search engines. */
   readonly isUnlisted?: boolean
-  /** Picture of the page where its address is shared, 1200 × 630; a whole address. */
+  /** URL of the image for links to the page on other sites, 1200 × 630 pixels. */
   readonly cardUrl?: string
-  /** Pictures of sellers' choice are loaded from https addresses. Default: only our own. */
+  /** True to allow images from any https URL, for pages that show sellers' images. Default: only the gateway's own images. */
   readonly hasForeignImages?: boolean
-  /** Where the page's scripts may connect to beside this service: origins. */
+  /** Origins to which the page's scripts may connect, besides this gateway. */
   readonly connectsTo?: readonly string[]
   /**
-   * Off for pages into which wallets put scripts that write markup. Default: text never becomes markup (Trusted Types).
+   * Whether Trusted Types prevent that text becomes markup. False for pages on which wallets inject scripts that write markup.
+   * Default: true.
    */
   readonly hasTrustedTypes?: boolean
 }
 
 export interface RenderedPage {
   readonly html: string
-  /** Its Content-Security-Policy: goes with the text, also where an answer is kept. */
+  /** The page's Content-Security-Policy. It matches only this text, also when the page is cached. */
   readonly policy: string
 }
 
-/** Of this process: nobody else can foresee a nonce. */
+/** Random key of this process, so that a nonce cannot be predicted. */
 const nonceKey = randomBytes(32)
 
 /**
- * A whole document and the policy that it is sent with: own scripts by nonce, own styles, no inline code, no frame. The nonce
- * is made of the page's text, so that an answer that is kept, and its ETag, stay the same while the page does.
+ * Renders a document and its policy. The policy allows own scripts by nonce and own styles, but no inline code and no frames.
+ * The nonce is derived from the page's text, so a cached page and its ETag stay the same as long as the text does.
  */
 export function renderPage(page: Page): RenderedPage {
   const { scripts, styles, icon } = webManifest()
@@ -78,7 +79,7 @@ export function renderPage(page: Page): RenderedPage {
   }
 }
 
-/** For the services of Open Graph, and for X, which reads of its own names what those do not say. */
+/** Tags for Open Graph, and for X, which has names of its own for what Open Graph lacks. */
 const cardTags = (url: string, title: string) => [
   html`<meta property="og:image" content=${url} />`,
   html`<meta property="og:image:width" content="1200" />`,
@@ -88,7 +89,7 @@ const cardTags = (url: string, title: string) => [
   html`<meta name="twitter:image" content=${url} />`,
 ]
 
-/** CSP level 3; and Trusted Types, in browsers that know them. */
+/** The policy in CSP level 3, with Trusted Types for browsers that support them. */
 const policyOf = (page: Page, nonce: string): string =>
   [
     "default-src 'none'",

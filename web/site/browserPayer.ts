@@ -5,13 +5,13 @@ import type { Payer } from './payer.ts'
 
 const words = {
   connecting: 'Connecting to your wallet …',
-  checking: 'Looking at your balance …',
+  checking: 'Checking your balance …',
   signing: 'Waiting for your signature …',
 } as const
 
 const found = new Map<string, Wallet>()
 
-/** Pays with whichever wallet this browser has. */
+/** Pays with a wallet in this browser. */
 export const browserPayer: Payer = {
   find: (onChange) =>
     findWallets((wallets) => {
@@ -20,29 +20,29 @@ export const browserPayer: Payer = {
     }),
   async sign(walletId, offer, shown, assets, onStep) {
     const wallet = found.get(walletId)
-    if (wallet === undefined) throw new Error('This wallet is gone. Load the page again.')
+    if (wallet === undefined) throw new Error('This wallet is no longer available. Reload the page.')
     const clockOffMs = await serverAheadMs()
     return await signPayment(wallet, offer, shown, assets, {
       nowSeconds: () => Math.floor((Date.now() + clockOffMs) / 1_000),
-      askPayer,
+      queryPayer,
       onStep: (step) => onStep(words[step]),
     })
   },
 }
 
-/** How far the service's clock is ahead of this machine's, which may be wrong. */
+/** The gateway's time minus this machine's, in ms. It is needed because the buyer's clock may be wrong. */
 async function serverAheadMs(): Promise<number> {
   const { headers } = await fetch('/api/discover?limit=1', { method: 'HEAD', cache: 'no-store' })
   const now = Date.parse(headers.get('date') ?? '')
   return Number.isNaN(now) ? 0 : now - Date.now()
 }
 
-async function askPayer(network: string, address: string, asset: string) {
+async function queryPayer(network: string, address: string, asset: string) {
   const response = await fetch(`/api/payer?${new URLSearchParams({ network, address, asset })}`)
   const { data, error } = (await response.json()) as {
     data?: { recentBlockhash: string; balanceAtomic: string }
     error?: { message: string }
   }
-  if (data === undefined) throw new Error(error?.message ?? 'The chain does not answer now. Try again.')
+  if (data === undefined) throw new Error(error?.message ?? 'The network is not responding. Try again.')
   return { recentBlockhash: data.recentBlockhash, balanceAtomic: BigInt(data.balanceAtomic) }
 }

@@ -41,8 +41,8 @@ t.test(
           /^curl -i/,
           'printf "%s\\0"',
         )
-        const said = execFileSync('/bin/sh', ['-c', line], { encoding: 'utf8' }).split('\0')
-        return said.at(-3) === JSON.stringify({ text }) && said.at(-2) === link.url
+        const output = execFileSync('/bin/sh', ['-c', line], { encoding: 'utf8' }).split('\0')
+        return output.at(-3) === JSON.stringify({ text }) && output.at(-2) === link.url
       }),
       { numRuns: 60, examples: [["'; touch /tmp/x; '"], ['$(id)`id`'], ['\n']] },
     )

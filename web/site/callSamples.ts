@@ -1,23 +1,23 @@
 import { familyOf } from '../../core/domain/network.ts'
-import type { CodeSample } from '../components/codeBlock.ts'
+import type { CodeSample } from '../components/tabs.ts'
 
 export interface CalledLink {
-  /** The address that callers use. */
+  /** The link's public address. */
   readonly url: string
   readonly method: string
-  /** CAIP-2 ids that it can be paid on; none for a free link. */
+  /** CAIP-2 ids of the link's networks. Empty for a free link. */
   readonly networks: readonly string[]
   readonly publicUrl: string
   readonly username: string
   readonly slug: string
-  /** What a call could carry: as its query, or as its JSON body. */
+  /** Example input, sent as the query or as a JSON body. */
   readonly example: Readonly<Record<string, unknown>> | null
 }
 
-/** Methods whose request has a body. */
+/** Whether a request with this method has a body. */
 export const hasBody = (method: string): boolean => ['POST', 'PUT', 'PATCH'].includes(method)
 
-/** The query of an example, with its question mark; empty where there is none. */
+/** The query string of an example with its question mark. Empty if there is no example. */
 export const queryOf = (values: Readonly<Record<string, unknown>> | null): string => {
   const pairs = Object.entries(values ?? {}).map(([name, value]): [string, string] => [
     name,
@@ -26,7 +26,7 @@ export const queryOf = (values: Readonly<Record<string, unknown>> | null): strin
   return pairs.length === 0 ? '' : `?${new URLSearchParams(pairs)}`
 }
 
-/** How to call a link, for people and for programs. */
+/** Code samples that call a link. */
 export function callSamples(link: CalledLink): CodeSample[] {
   const { method, publicUrl, username, slug, example, networks } = link
   const isPaid = networks.length > 0
@@ -51,7 +51,7 @@ export function callSamples(link: CalledLink): CodeSample[] {
   ]
 }
 
-/** As one word of a POSIX shell. */
+/** Quotes a text as one word of a POSIX shell. */
 const shellWord = (text: string): string =>
   /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`
 

@@ -1,16 +1,16 @@
-/** A field of a form, made from what a seller says of a link's input. */
+/** A form field, derived from a link's input schema. */
 export interface InputField {
   readonly name: string
   readonly kind: 'text' | 'number' | 'flag' | 'choice' | 'json'
   readonly isRequired: boolean
   readonly description: string
-  /** Of a choice. */
+  /** The choices of a select. */
   readonly options: readonly string[]
-  /** What stands in it first, or shows what is meant. */
+  /** Initial value or placeholder. */
   readonly example: string
 }
 
-/** A longer form helps nobody; the rest can be written by hand. */
+/** Maximum number of fields. If a schema has more, the buyer fills in JSON. */
 const MAX_FIELDS = 40
 const MAX_OPTIONS = 100
 
@@ -19,7 +19,7 @@ type Schema = Readonly<Record<string, unknown>>
 const isObject = (value: unknown): value is Schema =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** The properties of a JSON Schema of an object as fields; none where it says nothing that a form could show. */
+/** The properties of an object's JSON Schema as form fields. Empty if a form cannot show them. */
 export function inputFieldsOf(schema: unknown): InputField[] {
   if (!isObject(schema) || !isObject(schema['properties'])) return []
   const required = Array.isArray(schema['required']) ? schema['required'] : []
@@ -49,7 +49,7 @@ function kindOf(type: unknown): InputField['kind'] {
   return type === 'object' || type === 'array' ? 'json' : 'text'
 }
 
-/** What is wrong with what was filled in, by the field's name. */
+/** Errors of the filled-in values, by the field's name. */
 export function inputErrors(
   fields: readonly InputField[],
   filled: Readonly<Record<string, string>>,
@@ -60,7 +60,10 @@ export function inputErrors(
     const isChosen = kind === 'choice' || kind === 'flag'
     if (text === '') {
       if (isRequired)
-        errors.set(name, isChosen ? 'Choose one: the call needs it.' : 'Fill this in: the call needs it.')
+        errors.set(
+          name,
+          isChosen ? 'Choose a value. This field is required.' : 'Enter a value. This field is required.',
+        )
     } else if (kind === 'number' && (text.trim() === '' || !Number.isFinite(Number(text))))
       errors.set(name, 'Enter a number, such as 3 or 0.5.')
     else if (kind === 'json' && !isJson(text))
@@ -79,8 +82,8 @@ export function isJson(text: string): boolean {
 }
 
 /**
- * What was filled in, as a request carries it: text for a query, values for a JSON body. Empty fields are left out.
- * @param filled without {@link inputErrors}
+ * The filled-in values for a request. They are text in a query, and typed values in a JSON body. Empty fields are omitted.
+ * @param filled values for which {@link inputErrors} found no error
  */
 export function valuesOf(
   fields: readonly InputField[],

@@ -1,21 +1,18 @@
+import type { Access } from '../../core/domain/access.ts'
 import type { Asset } from '../../core/domain/asset.ts'
 import type { LinkType } from '../../core/domain/link.ts'
-import { Avatar } from '../components/avatar.ts'
-import { ticksOf } from '../components/axes.ts'
-import { Badge } from '../components/badge.ts'
-import { BarChart } from '../components/barChart.ts'
-import { Button } from '../components/button.ts'
-import { Code, CodeBlock } from '../components/codeBlock.ts'
-import { CopyButton } from '../components/copyButton.ts'
-import { NetworkBadge } from '../components/networkBadge.ts'
-import { Notice } from '../components/notice.ts'
+import { Button, CopyButton } from '../components/button.ts'
+import { Avatar, Badge, Notice } from '../components/card.ts'
+import { BarChart, ticksOf } from '../components/charts.ts'
+import { Amount, NetworkBadge } from '../components/money.ts'
 import { Table } from '../components/table.ts'
+import { Code, CodeBlock } from '../components/tabs.ts'
 import { dayOf } from '../components/time.ts'
 import { html } from '../html.ts'
 import { callSamples } from './callSamples.ts'
 import type { InputField } from './inputFields.ts'
 import { Price, type ResultStats, Stats } from './result.ts'
-import { ReviewList, type ReviewListProps } from './reviewList.ts'
+import { ReviewList, type ReviewListProps } from './reviews.ts'
 import { SiteShell } from './siteShell.ts'
 import { TryIt } from './tryIt.ts'
 
@@ -30,21 +27,27 @@ export interface LinkPageProps {
     readonly title: string
     readonly description: string
     readonly tags: readonly string[]
-    /** Decimal string; null for a free one. */
+    /** Price as a decimal string. Null for a free link. */
     readonly price: string | null
+    /** The highest price, if the price depends on the request. */
+    readonly priceMax: string | null
+    /** The prices by request, in the order of the rules. Empty if every call has one price. */
+    readonly prices: readonly { readonly when: string; readonly price: string | null }[]
+    /** What a call costs by what it has used, in words. Null if the link has no price by use. */
+    readonly use: string | null
     readonly url: string
     readonly methods: readonly string[]
-    /** The method it is shown with. */
     readonly method: string
     readonly linkType: LinkType
     readonly isSuspended: boolean
     readonly isChargedFirst: boolean
+    /** Who can call the link by a signature instead of a payment. */
+    readonly access: Access | null
     readonly networks: readonly string[]
   }
   readonly fields: readonly InputField[]
-  /** What a call could carry. */
   readonly example: Readonly<Record<string, unknown>> | null
-  /** What the seller says that comes back. */
+  /** The seller's example response. */
   readonly answer: unknown
   readonly assets: readonly Asset[]
   readonly stats: ResultStats
@@ -52,10 +55,11 @@ export interface LinkPageProps {
   readonly reviews: ReviewListProps
 }
 
-/** What one gets, for how much, and how to call it. */
+/** The page of a link. It shows what the link sells, its price, and how to call it. */
 export function LinkPage(props: LinkPageProps) {
   const { serviceName, publicUrl, link, fields, example, answer, assets, stats, days, reviews } = props
-  const { username, displayName, avatarUrl, slug, title, description, tags, price, url, method } = link
+  const { username, displayName, avatarUrl, slug, title, description, tags, price, priceMax, url, method } =
+    link
   const samples = callSamples({
     url,
     method,
@@ -66,7 +70,7 @@ export function LinkPage(props: LinkPageProps) {
     example,
   })
   const isApi = link.linkType === 'api'
-  const canTry = isApi && !link.isSuspended
+  const canTry = isApi && !link.isSuspended && link.access !== 'signed-in'
   return html`<${SiteShell} serviceName=${serviceName}>
     <article class="link">
       <header class="stack">
@@ -77,13 +81,15 @@ export function LinkPage(props: LinkPageProps) {
         <h1 dir="auto">${title}</h1>
         ${description && html`<p class="lead" dir="auto">${description}</p>`}
         ${tags.length > 0 && html`<ul class="tags">${tags.map((tag) => html`<li><a class="tag" href=${`/?tag=${encodeURIComponent(tag)}`}>${tag}</a></li>`)}</ul>`}
-        ${link.isSuspended && html`<${Notice} tone="warn" title="This link is suspended">Its API did not answer well. It can not be called, and nothing is charged, until it does again.<//>`}
+        ${link.isSuspended && html`<${Notice} tone="warn" title="This link is suspended">This API is failing health checks. Calls are paused, and nothing is charged, until the API recovers.<//>`}
       </header>
       <aside class="card buy">
         <div>
-          <${Price} price=${price} isBig=${true} />
-          ${price !== null && html`<p class="small soft">${isApi ? `a call, ${link.isChargedFirst ? 'charged before it is made' : 'charged when it is answered'}` : 'once'}</p>`}
+          <${Price} price=${price} priceMax=${priceMax} isBig=${true} />
+          ${price !== null && html`<p class="small soft">${isApi ? `per call, charged ${link.isChargedFirst ? 'before the call' : 'after the response'}` : 'once'}</p>`}
+          ${link.use !== null && html`<p class="small">You authorize at most this amount, and are charged for what the call has used: ${link.use}.</p>`}
         </div>
+        ${link.access !== null && html`<p class="small soft">${accessText(link.access)}</p>`}
         ${link.networks.length > 0 && html`<p class="row">${link.networks.map((network) => html`<${NetworkBadge} network=${network} />`)}</p>`}
         ${canTry && html`<${Button} kind="primary" href="#try">Try it<//>`}
         ${!isApi && html`<${Buy} path=${`/${username}/${slug}`} endpoint=${url} isPaid=${price !== null} />`}
@@ -95,19 +101,20 @@ export function LinkPage(props: LinkPageProps) {
           canTry &&
           html`<section class="stack card" id="try" aria-labelledby="try-title">
             <h2 id="try-title">Try it</h2>
-            <${TryIt} path=${new URL(url).pathname} method=${method} fields=${fields} price=${price} assets=${assets} />
+            <${TryIt} path=${new URL(url).pathname} method=${method} fields=${fields} price=${price} priceMax=${priceMax} assets=${assets} />
           </section>`
         }
         ${
           answer !== null &&
           answer !== undefined &&
-          html`<section class="stack" aria-labelledby="answer"><h2 id="answer">What comes back</h2><${Code} title="example answer" code=${JSON.stringify(answer, null, 2)} /></section>`
+          html`<section class="stack" aria-labelledby="answer"><h2 id="answer">Example response</h2><${Code} title="example response" code=${JSON.stringify(answer, null, 2)} /></section>`
         }
         <section class="stack" aria-labelledby="call">
           <h2 id="call">${isApi ? 'Call it from your code' : 'Buy it from your code'}</h2>
           <div class="endpoint"><${Badge}>${link.methods.length === 0 ? 'Any method' : link.methods.join(' ')}<//><code>${url}</code><${CopyButton} text=${url} what="address" /></div>
           <${CodeBlock} id="how" label="How to call it" samples=${samples} />
         </section>
+        ${link.prices.length > 0 && html`<${Prices} prices=${link.prices} />`}
         ${fields.length > 0 && html`<${InputTable} fields=${fields} />`}
         ${isApi && html`<${Health} days=${days} uptime=${stats.uptime} />`}
         <${ReviewList} ...${reviews} />
@@ -116,7 +123,12 @@ export function LinkPage(props: LinkPageProps) {
   <//>`
 }
 
-/** Leads to the checkout, or where a free link leads. Without a script, because it is a form. */
+const accessText = (access: Access): string =>
+  access === 'signed-in'
+    ? 'For wallets that sign in.'
+    : `A wallet that has paid can call it again for ${access.paidFor}.`
+
+/** Button to the checkout, or to the target of a free link. It is in a form, so it works without JavaScript. */
 const Buy = ({
   path,
   endpoint,
@@ -131,9 +143,35 @@ const Buy = ({
       <p class="small soft">You pay on the next page from your own wallet, and then get what you bought.</p>`
     : html`<${Button} kind="primary" href=${new URL(endpoint).pathname}>Open<//>`
 
+type ListedPrice = LinkPageProps['link']['prices'][number]
+
+const Prices = ({ prices }: { readonly prices: readonly ListedPrice[] }) =>
+  html`<section class="stack" aria-labelledby="prices">
+    <h2 id="prices">Prices</h2>
+    <p class="small soft">The first row that fits a request decides. The 402 states the price of your request before you pay.</p>
+    <${Table}
+      caption="Prices by request"
+      rows=${prices}
+      columns=${[
+        {
+          key: 'when',
+          title: 'Request',
+          cell: ({ when }: ListedPrice) => html`<code dir="auto">${when}</code>`,
+        },
+        {
+          key: 'price',
+          title: 'Price',
+          align: 'end',
+          cell: ({ price }: ListedPrice) =>
+            price === null ? html`<span class="soft">not sold</span>` : html`<${Amount} value=${price} />`,
+        },
+      ]}
+    />
+  </section>`
+
 const InputTable = ({ fields }: { readonly fields: readonly InputField[] }) =>
   html`<section class="stack" aria-labelledby="input">
-    <h2 id="input">What it takes</h2>
+    <h2 id="input">Input</h2>
     <${Table}
       caption="Fields of a call"
       rows=${fields}
@@ -145,13 +183,13 @@ const InputTable = ({ fields }: { readonly fields: readonly InputField[] }) =>
         },
         {
           key: 'kind',
-          title: 'Kind',
+          title: 'Type',
           cell: ({ kind, isRequired }: InputField) =>
-            html`${kinds[kind]}${isRequired && html` <${Badge} tone="info">needed<//>`}`,
+            html`${kinds[kind]}${isRequired && html` <${Badge} tone="info">required<//>`}`,
         },
         {
           key: 'about',
-          title: 'About',
+          title: 'Description',
           cell: ({ description, options }: InputField) =>
             html`<span dir="auto">${description || options.join(', ')}</span>`,
         },
@@ -161,16 +199,16 @@ const InputTable = ({ fields }: { readonly fields: readonly InputField[] }) =>
 
 const kinds = { text: 'text', number: 'number', flag: 'yes or no', choice: 'one of', json: 'JSON' } as const
 
-/** A bar a day. The scale begins at nought; a day without checks has none. */
+/** One bar per day. The scale starts at zero, and a day without checks has no bar. */
 const Health = ({ days, uptime }: Pick<LinkPageProps, 'days'> & { readonly uptime: number | null }) =>
   html`<section class="stack" aria-labelledby="health">
-    <div class="row apart"><h2 id="health">Health</h2><span class="soft small">${uptime === null ? 'Not known yet' : `${uptime}% in 30 days`}</span></div>
+    <div class="row apart"><h2 id="health">Health</h2><span class="soft small">${uptime === null ? 'No data yet' : `${uptime}% in 30 days`}</span></div>
     <${BarChart}
       label=${uptime === null ? 'No health checks yet' : `Uptime of the last ${days.length} days: ${uptime}%`}
       height=${64}
       most=${100}
       bars=${days.map(({ day, uptime: share }) => ({
-        label: `${day}: ${share === null ? 'not known' : `${share}%`}`,
+        label: `${day}: ${share === null ? 'no data' : `${share}%`}`,
         value: share ?? 100,
         tone: share === null ? 'none' : share >= 99 ? 'good' : share >= 90 ? 'warn' : 'bad',
       }))}

@@ -1,20 +1,19 @@
-import { Button } from '../components/button.ts'
-import { Empty } from '../components/empty.ts'
-import { Icon } from '../components/icon.ts'
-import { Pagination } from '../components/pagination.ts'
-import { Select } from '../components/select.ts'
+import { Button, Icon } from '../components/button.ts'
+import { Empty } from '../components/card.ts'
+import { Select } from '../components/field.ts'
+import { Pagination } from '../components/table.ts'
 import { html } from '../html.ts'
 import { type Result, Results } from './result.ts'
 import { SearchBox } from './searchBox.ts'
 import { SiteShell } from './siteShell.ts'
 
-/** What was asked for, as it stands in the address. */
+/** The search and the filters, as in the URL. */
 export interface MarketQuery {
   readonly q?: string
-  /** `api`, or `standard`: sold once. */
+  /** `api`, or `standard` for a link without an API. */
   readonly type?: string
   readonly network?: string
-  /** `free`, or the most that a call may cost. */
+  /** `free`, or the maximum price of a call. */
   readonly price?: string
   readonly tag?: string
   readonly minRating?: string
@@ -29,9 +28,8 @@ export interface MarketPageProps {
   readonly total: number
   readonly limit: number
   readonly offset: number
-  /** What links can be paid on. */
   readonly networks: readonly { readonly value: string; readonly label: string }[]
-  /** To choose from: the most used ones first. */
+  /** Tags to filter by, most used first. */
   readonly tags: readonly string[]
 }
 
@@ -40,7 +38,7 @@ const sortsFor = (isSearch: boolean) => [
   ...(isSearch ? [{ value: 'popular', label: 'Popular' }] : []),
   { value: 'newest', label: 'Newest' },
   { value: 'price_asc', label: 'Cheapest' },
-  { value: 'price_desc', label: 'Dearest' },
+  { value: 'price_desc', label: 'Most expensive' },
 ]
 const types = [
   { value: '', label: 'Any' },
@@ -60,14 +58,14 @@ const prices = [
   { value: '1', label: 'Up to 1 USDC' },
 ]
 
-/** The marketplace's address with these answers in it. */
+/** The marketplace's URL for a search. */
 export function marketHref(query: MarketQuery, offset = 0): string {
   const entries = Object.entries({ ...query, ...(offset > 0 && { offset: String(offset) }) })
   const search = new URLSearchParams(entries.filter(([, value]) => value !== undefined && value !== ''))
   return search.size === 0 ? '/' : `/?${search}`
 }
 
-/** What can be bought here: search, filters, results; below them how it works. */
+/** The marketplace, with search, filters and results, and below them how it works. */
 export function MarketPage(props: MarketPageProps) {
   const { serviceName, publicUrl, query, links, total, limit, offset, networks, tags } = props
   const isAsked = Object.values(query).some((value) => value !== undefined && value !== '')
@@ -76,7 +74,7 @@ export function MarketPage(props: MarketPageProps) {
     <form class=${isNothingForSale ? 'market bare' : 'market'} action="/" method="get" role="search" data-submits>
       <div class="hero">
         <h1>APIs that agents pay per call</h1>
-        <p class="soft">No account, no key: a price, a payment, an answer.</p>
+        <p class="soft">No account and no API key. See the price, pay, get the response.</p>
         <${SearchBox} value=${query.q ?? ''} />
       </div>
       ${
@@ -86,7 +84,7 @@ export function MarketPage(props: MarketPageProps) {
         <div class="filter-fields">
           <${Select} id="type" label="Type" value=${query.type ?? ''} options=${types} />
           <${Select} id="network" label="Paid on" value=${query.network ?? ''} options=${[{ value: '', label: 'Any network' }, ...networks]} />
-          <${Select} id="price" label="Price of a call" value=${query.price ?? ''} options=${prices} />
+          <${Select} id="price" label="Price per call" value=${query.price ?? ''} options=${prices} />
           <${Select} id="minRating" label="Rating" value=${query.minRating ?? ''} options=${ratings} />
           <${Select} id="tag" label="Tag" value=${query.tag ?? ''} options=${tagOptions(tags, query.tag)} />
           <${Select} id="sort" label="Sort by" value=${query.sort ?? ''} options=${sortsFor(Boolean(query.q))} />
@@ -102,7 +100,7 @@ export function MarketPage(props: MarketPageProps) {
           ${
             isAsked
               ? html`<span class="row"><span class="soft small">${total} found</span><${Button} size="small" kind="quiet" href="/">Clear all<//></span>`
-              : total > 0 && html`<span class="soft small">${total} in all</span>`
+              : total > 0 && html`<span class="soft small">${total} in total</span>`
           }
         </div>`
         }
@@ -110,14 +108,14 @@ export function MarketPage(props: MarketPageProps) {
         ${
           isNothingForSale &&
           html`<${Empty} title="Nothing is for sale here yet">
-            <p>Links stand here as soon as a seller lists one.</p>
+            <p>Links appear here as soon as a seller lists one.</p>
             <${Button} kind="primary" href="#sell">Sell your API<//>
           <//>`
         }
         ${
           links.length === 0 &&
           !isNothingForSale &&
-          html`<${Empty} title="Nothing fits that">
+          html`<${Empty} title="No results">
             <p>Try fewer words or filters.</p>
             <${Button} href="/">Show everything<//>
           <//>`
@@ -129,13 +127,13 @@ export function MarketPage(props: MarketPageProps) {
   <//>`
 }
 
-/** The filters stay closed after a choice, so that results come first on a phone: their number says that some are set. */
+/** Title of the filters, with the number of active ones. They close after a choice, so that a phone shows the results first. */
 function filtersTitle({ q, ...filters }: MarketQuery): string {
   const set = Object.values(filters).filter((value) => value !== undefined && value !== '').length
   return set === 0 ? 'Filters' : `Filters (${set})`
 }
 
-/** A tag that a link of the site leads to may be too rare to be among the most used ones. */
+/** The selected tag may be too rare to be among the most used tags. */
 const tagOptions = (tags: readonly string[], chosen: string | undefined) => [
   { value: '', label: 'Any' },
   ...[...new Set(chosen ? [chosen, ...tags] : tags)].map((tag) => ({ value: tag, label: tag })),
@@ -151,15 +149,15 @@ const HowItWorks = ({ publicUrl }: { readonly publicUrl: string }) => html`<div 
   <section class="stack" aria-labelledby="how">
     <h2 id="how">How it works</h2>
     <ol class="steps">
-      <li><strong>Call a link</strong><p>Any HTTP client will do. The first answer is 402, with the price and whom to pay.</p></li>
+      <li><strong>Call a link</strong><p>Use any HTTP client. The first response is 402, with the price and the address to pay.</p></li>
       <li><strong>Pay in USDC</strong><p>The client signs one payment and sends the same call again. No gas, no account.</p></li>
-      <li><strong>Get the answer</strong><p>Charged only when the seller has answered, unless the link says otherwise. Each payment buys one call.</p></li>
+      <li><strong>Get the response</strong><p>Most links charge you after the seller has responded. Each link's page says whether you are charged before or after the response. Each payment buys one call.</p></li>
     </ol>
   </section>
   <section id="sell" class="sell card">
     <div class="stack tight">
       <h2>Sell your API</h2>
-      <p class="soft">Put a price on an API that you already run; your code stays as it is. Buyers pay to your own wallet.</p>
+      <p class="soft">Put a price on an API that you already run. Your code stays unchanged. Buyers pay directly to your wallet.</p>
     </div>
     <div class="row">
       <${Button} kind="primary" href="/dashboard">Start selling <${Icon} name="arrow" /><//>

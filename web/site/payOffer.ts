@@ -3,10 +3,9 @@ import type { Asset } from '../../core/domain/asset.ts'
 import { formatAmount } from '../../core/domain/money.ts'
 import { familyOf, networkTitle } from '../../core/domain/network.ts'
 import type { PaymentRequired, PaymentRequirements } from '../../core/x402/types.ts'
-import { Address } from '../components/address.ts'
-import { Amount } from '../components/amount.ts'
 import { Button } from '../components/button.ts'
-import { Notice } from '../components/notice.ts'
+import { Notice } from '../components/card.ts'
+import { Address, Amount } from '../components/money.ts'
 import { Tabs } from '../components/tabs.ts'
 import { html } from '../html.ts'
 import { type FoundWallet, loadPayer, type Payer } from './payer.ts'
@@ -23,7 +22,7 @@ interface Way {
   readonly asset: Asset
 }
 
-/** What a call costs, and the wallets of this browser that can pay it. */
+/** The price of a call, and the wallets in this browser that can pay it. */
 export function PayOffer({ offer, assets, isBusy, onSigned }: PayOfferProps) {
   const [payer, setPayer] = useState<Payer>()
   const [wallets, setWallets] = useState<readonly FoundWallet[]>([])
@@ -34,7 +33,7 @@ export function PayOffer({ offer, assets, isBusy, onSigned }: PayOfferProps) {
   }, [])
   useEffect(() => payer?.find((found) => setWallets(found)), [payer])
 
-  const ways = waysOf(offer, assets)
+  const methods = methodsOf(offer, assets)
   const pay = async ({ entry }: Way, wallet: FoundWallet) => {
     setFault(undefined)
     try {
@@ -46,16 +45,16 @@ export function PayOffer({ offer, assets, isBusy, onSigned }: PayOfferProps) {
       setStep(undefined)
     }
   }
-  if (ways.length === 0) {
-    return html`<${Notice} tone="warn" title="It can not be paid from here">Its seller has no wallet that this page can pay.<//>`
+  if (methods.length === 0) {
+    return html`<${Notice} tone="warn" title="This call cannot be paid from this page">The seller accepts no payment method that this page supports.<//>`
   }
   return html`<section class="stack offer card">
     <${Tabs}
       id="way"
       label="Pay on"
-      tabs=${ways.map((way) => ({
-        title: networkTitle(way.entry.network),
-        content: html`<${WayView} way=${way} wallets=${wallets} isBusy=${isBusy || step !== undefined} onPay=${(wallet: FoundWallet) => pay(way, wallet)} />`,
+      tabs=${methods.map((method) => ({
+        title: networkTitle(method.entry.network),
+        content: html`<${MethodView} method=${method} wallets=${wallets} isBusy=${isBusy || step !== undefined} onPay=${(wallet: FoundWallet) => pay(method, wallet)} />`,
       }))}
     />
     ${step && html`<p role="status">${step}</p>`}
@@ -63,24 +62,25 @@ export function PayOffer({ offer, assets, isBusy, onSigned }: PayOfferProps) {
   </section>`
 }
 
-const waysOf = ({ accepts }: PaymentRequired, assets: readonly Asset[]): Way[] =>
+const methodsOf = ({ accepts }: PaymentRequired, assets: readonly Asset[]): Way[] =>
   accepts
     .flatMap((entry) => {
       const asset = assets.find(
         ({ network, address }) =>
           network === entry.network && address.toLowerCase() === entry.asset.toLowerCase(),
       )
-      return asset && entry.scheme === 'exact' && /^\d+$/.test(entry.amount) ? [{ entry, asset }] : []
+      const isTransfer = entry.scheme === 'exact' && entry.extra['assetTransferMethod'] !== 'permit2'
+      return asset && isTransfer && /^\d+$/.test(entry.amount) ? [{ entry, asset }] : []
     })
     .slice(0, 6)
 
-const WayView = ({
-  way: { entry, asset },
+const MethodView = ({
+  method: { entry, asset },
   wallets,
   isBusy,
   onPay,
 }: {
-  readonly way: Way
+  readonly method: Way
   readonly wallets: readonly FoundWallet[]
   readonly isBusy: boolean
   readonly onPay: (wallet: FoundWallet) => void
@@ -94,7 +94,7 @@ const WayView = ({
     </div>
     ${
       fitting.length === 0
-        ? html`<p>No wallet for this network was found in this browser. Install one, or pay from a terminal as shown below.</p>`
+        ? html`<p>No wallet for this network was found in this browser. Install a wallet, or pay from a terminal as shown below.</p>`
         : html`<div class="row">${fitting.map(
             (wallet) => html`<${Button} kind="primary" isBusy=${isBusy} onClick=${() => onPay(wallet)}>
               ${wallet.icon && html`<img src=${wallet.icon} alt="" width="20" height="20" />`}Pay with ${wallet.name}

@@ -8,13 +8,14 @@ export interface FoundWallet {
   readonly family: string
 }
 
-/** The wallets of this browser: loaded when somebody wants to pay, and not before. */
+/** Access to the wallets in this browser. It is loaded only when a buyer wants to pay. */
 export interface Payer {
   /** @returns a function that ends the search */
   find(onChange: (wallets: readonly FoundWallet[]) => void): () => void
   /**
    * Has a wallet sign the payment that the page shows.
-   * @returns the value of `PAYMENT-SIGNATURE`   @throws an error in words for the buyer; then nothing was paid
+   * @returns the value of `PAYMENT-SIGNATURE`
+   * @throws an error in words for the buyer. Nothing was paid then
    */
   sign(
     walletId: string,
@@ -27,10 +28,10 @@ export interface Payer {
 
 let load: (() => Promise<Payer>) | undefined
 
-/** Says how wallets are loaded; a page's `entry.ts` does, so that nothing the server reads imports them. */
+/** Sets the function that loads the wallets. A page's `entry.ts` calls this, so that no module on the server imports them. */
 export function providePayer(loadPayer: () => Promise<Payer>): void {
   load = loadPayer
 }
 
-/** @returns undefined where the page has none */
+/** @returns undefined if the page has no wallets */
 export const loadPayer = (): Promise<Payer> | undefined => load?.()

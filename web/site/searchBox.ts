@@ -1,14 +1,13 @@
 import { useEffect, useState } from 'preact/hooks'
 import { browser } from '../browser.ts'
-import { Button } from '../components/button.ts'
-import { Icon } from '../components/icon.ts'
+import { Button, Icon } from '../components/button.ts'
 import { html } from '../html.ts'
 import { island } from '../island/island.ts'
 
-/** A pause in typing after which it is asked. */
+/** How long the reader must stop typing before suggestions are requested, in ms. */
 const PAUSE_MS = 180
 const SUGGESTED = 6
-const LEAST_LETTERS = 2
+const MIN_LETTERS = 2
 
 export interface SearchBoxProps {
   readonly value: string
@@ -26,34 +25,37 @@ interface Found {
     readonly title: string
     readonly endpoint: string
     readonly price: string
+    readonly priceMax?: string
     readonly seller: { readonly displayName: string }
   }[]
 }
 
-/** Words that nobody answers in time are left without suggestions; the button still works. */
+/** Requests suggestions. If no response comes in time, there are none, but the search button still works. */
 async function suggest(words: string, signal: AbortSignal): Promise<Suggestion[]> {
   const query = new URLSearchParams({ q: words, limit: String(SUGGESTED) })
   const response = await fetch(`/api/discover?${query}`, { signal })
   if (!response.ok) return []
   const { results } = (await response.json()) as Found
-  return results.map(({ title, endpoint, price, seller }) => ({
+  return results.map(({ title, endpoint, price, priceMax, seller }) => ({
     title,
-    price: /[1-9]/.test(price) ? `${price} USDC` : 'Free',
+    price: /[1-9]/.test(price)
+      ? `${priceMax === undefined ? '' : priceMax === price ? 'up to ' : 'from '}${price} USDC`
+      : 'Free',
     seller: seller.displayName,
     href: endpoint.replace(/^\/api\/link/, ''),
   }))
 }
 
-/** A combobox as the ARIA guide has it (APG, "editable combobox with list autocomplete"): arrows choose, Enter goes there. */
+/** A combobox as in the ARIA guide (APG, "editable combobox with list autocomplete"). Arrow keys select, and Enter follows. */
 function SearchBoxView({ value }: SearchBoxProps) {
   const [words, setWords] = useState(value)
   const [isOpen, setOpen] = useState(false)
   const [found, setFound] = useState<readonly Suggestion[]>([])
   const [chosen, setChosen] = useState(-1)
-  const isAsking = isOpen && words.trim().length >= LEAST_LETTERS
+  const isSearching = isOpen && words.trim().length >= MIN_LETTERS
   useEffect(() => {
     setChosen(-1)
-    if (!isAsking) return setFound([])
+    if (!isSearching) return setFound([])
     const stop = new AbortController()
     const timer = browser.setTimeout(
       () => void suggest(words, stop.signal).then(setFound, () => undefined),
@@ -63,20 +65,20 @@ function SearchBoxView({ value }: SearchBoxProps) {
       browser.clearTimeout(timer)
       stop.abort()
     }
-  }, [words, isAsking])
+  }, [words, isSearching])
 
-  const isShown = isAsking && found.length > 0
+  const isShown = isSearching && found.length > 0
   const press = (event: { key: string; preventDefault(): void }) => {
     if (!isShown) return
     if (event.key === 'Escape') {
-      // Closes the list; browsers would empty the field, too.
+      // Escape closes the list. By default, browsers would also clear the field.
       event.preventDefault()
       setOpen(false)
     }
     if (event.key === 'ArrowDown' || event.key === 'ArrowUp') {
       event.preventDefault()
       const step = event.key === 'ArrowDown' ? 1 : -1
-      // One place beside the list is the field itself.
+      // The position after the last suggestion is the field itself.
       setChosen((before) => ((before + 1 + step + found.length + 1) % (found.length + 1)) - 1)
     }
     const suggestion = found[chosen]
@@ -125,5 +127,5 @@ function SearchBoxView({ value }: SearchBoxProps) {
   </div>`
 }
 
-/** The search of the marketplace, with suggestions where a script runs. */
+/** The marketplace's search field. With JavaScript, it has suggestions. */
 export const SearchBox = island('search-box', SearchBoxView)

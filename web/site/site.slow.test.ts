@@ -1,12 +1,12 @@
 import t from 'tap'
-import { startBrowser } from '../../vault/testing/browser.ts'
-import { fillMarket } from '../testing/market.ts'
-import { fitsItsWidth, openTab, seriousFindings, startSite } from '../testing/openSite.ts'
+import { startBrowser } from '../../test/helpers/vault/browser.ts'
+import { fillMarket } from '../../test/helpers/web/market.ts'
+import { fitsItsWidth, openTab, seriousFindings, startSite } from '../../test/helpers/web/openSite.ts'
 
 const browser = await startBrowser(t)
 const asPage = { extraHTTPHeaders: { accept: 'text/html' } }
 
-/** Texts that sellers could choose to be a nuisance. */
+/** Malicious texts that sellers could choose. */
 const naughty = [
   '<script>document.title="hit"</script><img src=x onerror="document.title=1">',
   'https://pay.example/an-address-without-a-single-place-to-break-it-that-goes-on-and-on-and-on-and-on-and-on',
@@ -29,7 +29,7 @@ if (browser !== undefined) {
         ...['/', '/?q=weather&price=1', '/?q=zzzz', `/${username}`, `/${username}/${slug}`].map(
           (path) => full.url + path,
         ),
-        ...['/docs', '/docs/errors'].map((path) => full.url + path),
+        ...['/docs/', '/docs/tutorials/sell-your-api.html'].map((path) => full.url + path),
         ...['/', `/${bare}`, '/nobody_here'].map((path) => empty.url + path),
       ]
       for (const url of pages) {
@@ -70,8 +70,8 @@ if (browser !== undefined) {
           inputSchema,
           outputExample: text,
         }
-        const { status, text: said } = await site.call('POST', '/api/v1/links', { key, body })
-        t.equal(status, 201, said)
+        const { status, text: lines } = await site.call('POST', '/api/v1/links', { key, body })
+        t.equal(status, 201, lines)
       }
       const displayName = naughty[2]!
       await site.call('PATCH', '/api/v1/profile', {
@@ -138,11 +138,11 @@ if (browser !== undefined) {
     t.equal(new URL(page.url()).pathname, `/${username}/weather-of-a-city`)
 
     await page.goto(`${site.url}/`)
-    await page.getByLabel('Price of a call').selectOption('free')
+    await page.getByLabel('Price per call').selectOption('free')
     await page.getByText('1 found').waitFor()
     t.equal(await page.locator('.result').count(), 1)
     await page.getByRole('link', { name: 'Clear all' }).click()
-    await page.getByText('6 in all').waitFor()
+    await page.getByText('6 in total').waitFor()
     t.strictSame(problems, [])
   })
 
@@ -194,7 +194,7 @@ if (browser !== undefined) {
     await page.locator('label', { hasText: 'MCP' }).click()
     t.ok(await page.getByText('tool call_link').isVisible())
     await page.getByRole('link', { name: 'Docs' }).click()
-    await page.getByRole('link', { name: 'Webhooks' }).click()
-    await page.getByRole('heading', { name: 'Webhooks', level: 1 }).waitFor()
+    await page.getByRole('link', { name: 'Take a payment', exact: true }).first().click()
+    await page.getByRole('heading', { name: 'Take a payment with the checkout', level: 1 }).waitFor()
   })
 }

@@ -1,10 +1,9 @@
-import { Avatar } from '../components/avatar.ts'
-import { Empty } from '../components/empty.ts'
-import { Icon } from '../components/icon.ts'
-import { Pagination } from '../components/pagination.ts'
+import { Icon } from '../components/button.ts'
+import { Avatar, Empty } from '../components/card.ts'
+import { Pagination } from '../components/table.ts'
 import { html } from '../html.ts'
 import { type Result, Results, shortCount } from './result.ts'
-import { ReviewList, type ReviewListProps } from './reviewList.ts'
+import { ReviewList, type ReviewListProps } from './reviews.ts'
 import { SiteShell } from './siteShell.ts'
 
 export interface StorePageProps {
@@ -17,17 +16,16 @@ export interface StorePageProps {
     readonly createdAtMs: number
   }
   readonly socials: readonly { readonly type: string; readonly url: string }[]
-  /** One page of them. */
   readonly links: readonly Result[]
   readonly total: number
   readonly limit: number
   readonly offset: number
-  /** Of 30 days, of all links. */
+  /** Calls of all links in 30 days. */
   readonly calls: number
   readonly reviews: ReviewListProps
 }
 
-/** Whether this seller can be trusted: who it is, since when, what it sells, what buyers say. */
+/** The page of a store. It shows the seller, the store's age, its links, and its reviews. */
 export function StorePage(props: StorePageProps) {
   const { serviceName, store, socials, links, total, limit, offset, calls, reviews } = props
   const { username, displayName, bio, avatarUrl, createdAtMs } = store
@@ -63,7 +61,7 @@ export function StorePage(props: StorePageProps) {
         <h2 id="links">Links</h2>
         ${
           total === 0
-            ? html`<${Empty} title="This store has no public links"><p>What its seller lists stands here.</p><//>`
+            ? html`<${Empty} title="This store has no public links"><p>Links that the seller lists appear here.</p><//>`
             : html`<${Results} links=${links} isOfStore=${true} />`
         }
         <${Pagination} total=${total} limit=${limit} offset=${offset} hrefOf=${(at: number) => `/${username}${at > 0 ? `?offset=${at}` : ''}`} />

@@ -2,10 +2,10 @@ import { base58 } from '@scure/base'
 import t from 'tap'
 import { newBuyer } from '../../test/e2e/helpers/buyers.ts'
 import { startProduct } from '../../test/e2e/helpers/product.ts'
-import { startBrowser } from '../../vault/testing/browser.ts'
+import { startBrowser } from '../../test/helpers/vault/browser.ts'
+import { openTab, seriousFindings } from '../../test/helpers/web/openSite.ts'
+import { evmTestWallet, giveWallets, solanaTestWallet } from '../../test/helpers/web/wallets/testWallets.ts'
 import { buildWeb } from '../build.ts'
-import { openTab, seriousFindings } from '../testing/openSite.ts'
-import { evmTestWallet, giveWallets, solanaTestWallet } from '../wallets/testing/testWallets.ts'
 
 await buildWeb()
 const browser = await startBrowser(t)
@@ -17,9 +17,12 @@ if (browser !== undefined) {
       const product = await startProduct(t)
       const { chains, url } = product
       const inputSchema = {
-        ...{ type: 'object', required: ['city', 'units'] },
+        type: 'object',
+        required: ['city', 'units'],
         properties: {
-          ...{ city: { type: 'string' }, days: { type: 'integer' }, area: { type: 'array' } },
+          city: { type: 'string' },
+          days: { type: 'integer' },
+          area: { type: 'array' },
           units: { enum: ['metric', 'imperial'], description: 'Of temperatures.' },
         },
       }
@@ -30,10 +33,10 @@ if (browser !== undefined) {
       await page.getByRole('button', { name: 'Call it' }).click()
       const errors = () => page.locator('.try .error').allTextContents()
       await page.locator('#input-city-error').waitFor()
-      t.match(await errors(), [/Fill this in/, /Choose one/])
+      t.match(await errors(), [/Enter a value/, /Choose a value/])
       t.equal(await page.evaluate('document.activeElement.id'), 'input-city', 'the first has the focus')
-      await page.getByLabel('city (needed)').fill('São Paulo')
-      await page.getByLabel('units (needed)').selectOption('metric')
+      await page.getByLabel('city (required)').fill('São Paulo')
+      await page.getByLabel('units (required)').selectOption('metric')
       t.strictSame(await errors(), [], 'what was changed is not wrong any more')
       await page.getByLabel('days').fill('four')
       await page.getByLabel('area').fill('[1')
@@ -45,7 +48,7 @@ if (browser !== undefined) {
       await page.getByLabel('days').fill('4')
       await page.getByLabel('area').fill('')
       await page.getByRole('button', { name: 'Call it' }).click()
-      await page.getByRole('heading', { name: /^Answer/ }).waitFor()
+      await page.getByRole('heading', { name: /^Response/ }).waitFor()
       t.match(JSON.stringify(product.api.calls.at(-1)), 'city=S%C3%A3o+Paulo')
 
       for (const chain of chains.both) {
@@ -58,11 +61,11 @@ if (browser !== undefined) {
         await giveWallets(tab.page, [wallet])
         await tab.page.goto(`${url}/alice/paid`)
         const before = await chain.balance(product.payTo(chain))
-        await tab.page.getByLabel('city (needed)').fill('Oslo')
-        await tab.page.getByLabel('units (needed)').selectOption('metric')
+        await tab.page.getByLabel('city (required)').fill('Oslo')
+        await tab.page.getByLabel('units (required)').selectOption('metric')
         await tab.page.getByRole('button', { name: /^Call it for/ }).click()
         await tab.page.locator('.offer label', { hasText: chain.name === 'evm' ? 'Base' : 'Solana' }).click()
-        // Whoever says no has paid nothing, and can say yes then.
+        // A buyer who declines has paid nothing, and can accept later.
         const method = chain.name === 'evm' ? 'eth_signTypedData_v4' : 'signTransaction'
         wallet.mood.declines.add(method)
         const pay = tab.page.getByRole('button', { name: /^Pay with/ }).first()
@@ -72,7 +75,7 @@ if (browser !== undefined) {
         await pay.click()
         await tab.page.getByText('Paid. Purchase').waitFor()
         t.equal((await chain.balance(product.payTo(chain))) - before, 10_000n, `${chain.name}: once`)
-        const post = tab.page.getByRole('button', { name: 'Post the review' })
+        const post = tab.page.getByRole('button', { name: 'Post review' })
         await post.click()
         await tab.page.getByText('Choose Good or Bad.').waitFor()
         await tab.page.getByLabel('Good').check()
@@ -105,13 +108,13 @@ if (browser !== undefined) {
       await giveWallets(page, [wallet])
       await page.goto(`${url}/alice/paid`)
       const before = await chain.balance(product.payTo(chain))
-      const said: (() => { status: number; body: string } | 'lost')[] = []
+      const lines: (() => { status: number; body: string } | 'lost')[] = []
       const payments: string[] = []
       await page.route('**/api/link/alice/paid*', async (route) => {
         const payment = route.request().headers()['payment-signature']
         if (payment === undefined) return route.continue()
         payments.push(payment)
-        const next = said.shift()?.()
+        const next = lines.shift()?.()
         if (next === undefined) return route.continue()
         if (next !== 'lost')
           return route.fulfill({
@@ -119,13 +122,13 @@ if (browser !== undefined) {
             ...next,
             headers: { 'payment-required': '' },
           })
-        // The gateway has it, and the answer is lost.
+        // The gateway receives the request, but its response is lost.
         await route.fetch()
         await route.abort()
       })
       const call = page.getByRole('button', { name: /^Call it for/ })
       const pay = page.getByRole('button', { name: /^Pay with/ }).first()
-      const again = page.getByRole('button', { name: 'Ask again with the same payment' })
+      const again = page.getByRole('button', { name: 'Retry with the same payment' })
       const offer = await (await fetch(`${url}/api/link/alice/paid`)).json()
 
       await call.click()
@@ -134,7 +137,7 @@ if (browser !== undefined) {
         ['invalid_exact_evm_signature', 'The signature is another’s.', 'The signature is another’s.'],
       ]) {
         const error = { code: 'invalid_payment', reason, message }
-        said.push(() => ({ status: 402, body: JSON.stringify({ ...offer, success: false, error }) }))
+        lines.push(() => ({ status: 402, body: JSON.stringify({ ...offer, success: false, error }) }))
         await pay.click()
         await page.getByText('The payment was refused').waitFor()
         await page.getByText(shown!).waitFor()
@@ -142,12 +145,12 @@ if (browser !== undefined) {
       t.equal(await pay.getAttribute('aria-busy'), null, 'it can be tried again')
 
       for (const next of ['lost', { status: 429, body: '{}' }, { status: 503, body: '{}' }] as const)
-        said.push(() => next)
+        lines.push(() => next)
       await pay.click()
-      await page.getByText('The payment may have been taken').waitFor()
+      await page.getByText('You may have been charged').waitFor()
       page.on('dialog', (dialog) => void dialog.accept())
       await page.reload()
-      await page.getByText('The payment may have been taken').waitFor()
+      await page.getByText('You may have been charged').waitFor()
       t.ok(await call.isDisabled(), 'no second payment')
       t.equal(await pay.count(), 0)
       for (const status of ['429', '503']) {
@@ -162,7 +165,7 @@ if (browser !== undefined) {
       t.equal((await chain.balance(product.payTo(chain))) - before, 10_000n, 'charged once')
       await page.reload()
       await call.click()
-      // What was answered is not asked for again.
+      // A call that has its response is not retried.
       await pay.waitFor()
     },
   )
@@ -174,8 +177,12 @@ if (browser !== undefined) {
       resource: { url: product.url },
       accepts: [
         {
-          ...{ scheme: 'exact', network: product.chains.evm.network, amount: '90000000' },
-          ...{ asset: product.chains.evm.usdcAddress, payTo: `0x${'6'.repeat(40)}`, maxTimeoutSeconds: 300 },
+          scheme: 'exact',
+          network: product.chains.evm.network,
+          amount: '90000000',
+          asset: product.chains.evm.usdcAddress,
+          payTo: `0x${'6'.repeat(40)}`,
+          maxTimeoutSeconds: 300,
           extra: { name: 'USDC', version: '2' },
         },
       ],
@@ -188,7 +195,7 @@ if (browser !== undefined) {
     const { page } = await openTab(t, browser, `${product.url}/alice/gratis`)
     await page.getByLabel('Query').fill('a=1')
     await page.getByRole('button', { name: 'Call it' }).click()
-    await page.getByRole('heading', { name: /^It did not work 402/ }).waitFor()
+    await page.getByRole('heading', { name: /^The call failed 402/ }).waitFor()
     t.equal(await page.locator('.offer').count(), 0)
   })
 }

@@ -2,10 +2,10 @@ import { networkTitle } from '../../core/domain/network.ts'
 import { exactTime } from '../components/time.ts'
 import { html } from '../html.ts'
 
-/** An account over the month. Amounts are decimal strings in `currency`. */
+/** An account's totals for the month. Amounts are decimal strings in `currency`. */
 export interface StatementAccount {
   readonly currency: string
-  /** CAIP-2, and the token there; null for the sum of a currency. */
+  /** CAIP-2 id and token. Null for the total of a currency. */
   readonly token: { readonly network: string; readonly asset: string } | null
   readonly sales: number
   readonly salesAmount: string
@@ -15,11 +15,11 @@ export interface StatementAccount {
   readonly feesReturned: string
   readonly paid: string
   readonly owedBefore: string
-  /** Below zero where more was paid than is owed. */
+  /** Negative if more was paid than is owed. */
   readonly owedAfter: string
 }
 
-/** A wallet, and what it is on. */
+/** A wallet, and its network. */
 export interface StatementWallet {
   readonly chain: string
   readonly address: string
@@ -28,44 +28,46 @@ export interface StatementWallet {
 export interface StatementProps {
   readonly serviceName: string
   readonly publicUrl: string
-  /** Where fees are paid to. */
+  /** The wallets to which fees are paid. */
   readonly payTo: readonly StatementWallet[]
   readonly store: {
     readonly username: string
     readonly displayName: string
     readonly wallets: readonly StatementWallet[]
   }
-  /** `2026-11`, of UTC. */
+  /** The month in UTC, such as `2026-11`. */
   readonly month: string
-  /** Ms since 1970. */
+  /** When the statement was made, in ms since 1970. */
   readonly madeAtMs: number
   readonly accounts: readonly StatementAccount[]
-  /** Of the currencies that are owed in on several networks. */
+  /** Totals of currencies that are owed on several networks. */
   readonly totals: readonly StatementAccount[]
 }
 
 /** `November 2026` */
 export const monthTitle = (month: string): string =>
   new Date(`${month}-01T00:00:00Z`).toLocaleString('en-GB', {
-    ...{ month: 'long', year: 'numeric', timeZone: 'UTC' },
+    month: 'long',
+    year: 'numeric',
+    timeZone: 'UTC',
   })
 
-/** A month's fees of one store, to be printed or kept as a PDF: whole without script, black on white on paper. */
+/** A store's fees of one month, to print or save as a PDF. It needs no JavaScript, and is black on white on paper. */
 export function StatementPage(props: StatementProps) {
   const { serviceName, publicUrl, payTo, store, month, madeAtMs, accounts, totals } = props
   const isOver = new Date(madeAtMs).toISOString().slice(0, 7) > month
   return html`<main class="statement">
     <p class="statement-way"><a href="/dashboard/fees">All fees</a> <span class="soft small">Print this page, or save it as a PDF, with your browser.</span></p>
     <header>
-      <p class="soft">Statement of fees</p>
+      <p class="soft">Fee statement</p>
       <h1>${monthTitle(month)}</h1>
-      ${!isOver && html`<p><strong>So far:</strong> this month is not over.</p>`}
+      ${!isOver && html`<p><strong>So far:</strong> this month has not ended.</p>`}
     </header>
     <div class="statement-parties">
       <section aria-labelledby="of"><h2 id="of">Store</h2>
         <p dir="auto"><strong>${store.displayName || store.username}</strong></p>
         <p>@${store.username}</p>
-        <${Wallets} of=${store.wallets} words="Paid to its wallet" />
+        <${Wallets} of=${store.wallets} words="Payout wallet" />
       </section>
       <section aria-labelledby="by"><h2 id="by">Operator</h2>
         <p><strong>${serviceName}</strong></p>
@@ -73,12 +75,12 @@ export function StatementPage(props: StatementProps) {
         <${Wallets} of=${payTo} words="Fees are paid to" />
       </section>
     </div>
-    ${accounts.length === 0 && html`<p>Nothing was sold, given back or paid in this month, and nothing was owed from before.</p>`}
+    ${accounts.length === 0 && html`<p>This month has no sales, refunds or payments, and nothing was owed before.</p>`}
     ${accounts.map((one) => html`<${Account} of=${one} month=${month} />`)}
     ${totals.map((one) => html`<${Account} of=${one} month=${month} />`)}
     <footer class="soft small">
-      <p>Months are of UTC. A sale counts when it was booked, so does a refund, and a payment of fees.</p>
-      <p>Made by ${serviceName} on ${exactTime(madeAtMs)} from its books.</p>
+      <p>Months are in UTC. Sales, refunds and fee payments count in the month in which they were recorded.</p>
+      <p>Created by ${serviceName} on ${exactTime(madeAtMs)} from its ledger.</p>
     </footer>
   </main>`
 }
@@ -92,7 +94,7 @@ const Wallets = ({ of, words }: { readonly of: readonly StatementWallet[]; reado
 function Account({ of, month }: { readonly of: StatementAccount; readonly month: string }) {
   const { currency, token, sales, refunds } = of
   const where = token === null ? 'on all networks' : `on ${networkTitle(token.network)}`
-  // Points stand below each other.
+  // Pads the amounts so that the decimal points are aligned.
   const amounts = [of.owedBefore, of.fees, of.feesReturned, of.paid, of.owedAfter]
   const places = Math.max(...amounts.map((value) => value.length - value.indexOf('.') - 1))
   const row = (words: string, value: string, about = '') => html`<tr>
@@ -108,15 +110,15 @@ function Account({ of, month }: { readonly of: StatementAccount; readonly month:
       <tbody>
         ${row(`Owed before ${monthTitle(month)}`, of.owedBefore)}
         ${row('Fees', of.fees, `of ${sales} ${sales === 1 ? 'sale' : 'sales'} for ${of.salesAmount} ${currency}`)}
-        ${row('Given back', less(of.feesReturned), `with ${refunds} ${refunds === 1 ? 'refund' : 'refunds'} of ${of.refundedAmount} ${currency}`)}
+        ${row('Fees returned', less(of.feesReturned), `for ${refunds} ${refunds === 1 ? 'refund' : 'refunds'} of ${of.refundedAmount} ${currency}`)}
         ${row('Paid', less(of.paid))}
       </tbody>
-      <tfoot>${row('Owed after', of.owedAfter, of.owedAfter.startsWith('-') ? 'paid ahead: fees to come use it up' : '')}</tfoot>
+      <tfoot>${row('Owed after', of.owedAfter, of.owedAfter.startsWith('-') ? 'paid in advance and deducted from future fees' : '')}</tfoot>
     </table>
   </section>`
 }
 
-/** What is taken off an account; nothing has no sign. */
+/** A deduction from the account. Zero gets no sign. */
 const less = (amount: string): string => (/[1-9]/.test(amount) ? `-${amount}` : amount)
 
 export interface NoStatementProps {
@@ -125,7 +127,7 @@ export interface NoStatementProps {
   readonly about: string
 }
 
-/** In the place of a statement that there is none of. */
+/** The page that is shown if there is no statement. */
 export const NoStatementPage = ({ serviceName, title, about }: NoStatementProps) =>
   html`<main class="statement">
     <p class="soft">${serviceName}</p>

@@ -1,6 +1,6 @@
 /**
- * What components use of Preact, for the server's program: its own types bring the DOM along, and with it globals such as
- * `name` and `status` that no server has. `web/tsconfig.json` checks the same files against the real ones.
+ * The Preact types that components use, for the server's compilation. Preact's own types include the DOM, with globals such as
+ * `name` and `status` that a server does not have. `web/tsconfig.json` checks the same files against the real types.
  */
 declare module 'preact' {
   export interface VNode<P = object> {
@@ -16,6 +16,8 @@ declare module 'preact' {
     readonly value?: T
   }
   export function h(type: unknown, props: object | null, ...children: ComponentChildren[]): VNode
+  /** Called by Preact for every node that is created. */
+  export const options: { vnode?: (node: VNode) => void }
   export function createContext<T>(value: T): Context<T>
 }
 

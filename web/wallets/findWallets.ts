@@ -1,14 +1,14 @@
 import type { Eip1193, StandardWallet, Wallet } from './wallet.ts'
 
-/** How long a wallet of today may take to announce itself before an older way is looked at, in ms. */
+/** How long wallets have to announce themselves before `window.ethereum` is checked, in ms. */
 const LEGACY_AFTER_MS = 400
 
 /**
- * Finds the wallets of this browser, and those that come later: EIP-6963 for EVM, Wallet Standard for Solana. A browser inside
- * a wallet that knows neither is found by `window.ethereum`. Nothing is asked of a wallet here.
+ * Finds the wallets in this browser, including those that appear later. It uses EIP-6963 for EVM and Wallet Standard for
+ * Solana. A wallet's own browser may support neither, so `window.ethereum` is checked too. No wallet gets a request here.
  *
- * @param onChange is called with all of them, in the order in which they were found, whenever there are more
- * @returns a function that ends it
+ * @param onChange called with all wallets, in the order in which they were found, whenever there are more
+ * @returns a function that ends the search
  */
 export function findWallets(onChange: (wallets: readonly Wallet[]) => void): () => void {
   const found = new Map<string, Wallet>()
@@ -28,7 +28,7 @@ type Add = (wallet: Wallet) => void
 /** @see https://eips.ethereum.org/EIPS/eip-6963 */
 function findEvm(add: Add): () => void {
   let isAnnounced = false
-  const hear = (event: Event): void => {
+  const onAnnounce = (event: Event): void => {
     const { info, provider } = (event as CustomEvent<Announced>).detail ?? {}
     if (typeof info?.uuid !== 'string' || typeof provider?.request !== 'function') return
     isAnnounced = true
@@ -40,7 +40,7 @@ function findEvm(add: Add): () => void {
       provider,
     })
   }
-  addEventListener('eip6963:announceProvider', hear)
+  addEventListener('eip6963:announceProvider', onAnnounce)
   dispatchEvent(new Event('eip6963:requestProvider'))
   const timer = setTimeout(() => {
     const { ethereum } = window as { ethereum?: Eip1193 }
@@ -49,7 +49,7 @@ function findEvm(add: Add): () => void {
   }, LEGACY_AFTER_MS)
   return () => {
     clearTimeout(timer)
-    removeEventListener('eip6963:announceProvider', hear)
+    removeEventListener('eip6963:announceProvider', onAnnounce)
   }
 }
 
@@ -75,19 +75,22 @@ function findSolana(add: Add): () => void {
     return () => {}
   }
   const api = Object.freeze({ register })
-  const hear = (event: Event): void => {
+  const onAnnounce = (event: Event): void => {
     const { detail } = event as CustomEvent<(given: typeof api) => void>
     if (typeof detail === 'function') detail(api)
   }
-  addEventListener('wallet-standard:register-wallet', hear)
+  addEventListener('wallet-standard:register-wallet', onAnnounce)
   dispatchEvent(Object.assign(new Event('wallet-standard:app-ready'), { detail: api }))
-  return () => removeEventListener('wallet-standard:register-wallet', hear)
+  return () => removeEventListener('wallet-standard:register-wallet', onAnnounce)
 }
 
 const nameOf = (name: unknown): string =>
   typeof name === 'string' && name.trim() !== '' ? name.trim().slice(0, 40) : 'Wallet'
 
-/** Only a picture that comes with the wallet: an address would be fetched from elsewhere, and tell who pays where. */
+/**
+ * A wallet's icon, if it is embedded in the wallet. A URL would be fetched from another server, which would learn who pays
+ * where.
+ */
 const iconOf = (icon: unknown): string | undefined =>
   typeof icon === 'string' && /^data:image\/(png|svg\+xml|webp|jpeg|gif)[;,]/.test(icon.trim())
     ? icon.trim()

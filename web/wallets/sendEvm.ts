@@ -1,7 +1,7 @@
 import { switchTo } from './signEvm.ts'
 import { type Eip1193, type EvmWallet, sendFaultOf, WalletFault } from './wallet.ts'
 
-/** A transfer of tokens that an EVM wallet sends itself, and pays the gas of. */
+/** A token transfer that an EVM wallet sends. The wallet pays the gas. */
 export interface EvmTransfer {
   readonly network: string
   /** Address of the token. */
@@ -16,13 +16,14 @@ const transferSelector = '0xa9059cbb'
 
 /**
  * Has a wallet send an ERC-20 transfer.
- * @returns the hash of the transaction, which isn't in a block yet   @throws {WalletFault}
+ * @returns the hash of the transaction, which is not in a block yet
+ * @throws {WalletFault}
  */
 export async function sendEvm(wallet: EvmWallet, transfer: EvmTransfer): Promise<string> {
   const { network, asset, from, to, amountAtomic } = transfer
   const { name } = wallet
-  /** Some wallets throw where they should reject. */
-  const provider: Eip1193 = { request: async (asked) => wallet.provider.request(asked) }
+  /** Some wallets throw instead of rejecting. */
+  const provider: Eip1193 = { request: async (args) => wallet.provider.request(args) }
   await switchTo({ ...wallet, provider }, network)
   const word = (hex: string) => hex.padStart(64, '0')
   const data = `${transferSelector}${word(to.slice(2).toLowerCase())}${word(amountAtomic.toString(16))}`
@@ -34,7 +35,7 @@ export async function sendEvm(wallet: EvmWallet, transfer: EvmTransfer): Promise
   if (typeof hash !== 'string' || !/^0x[0-9a-f]{64}$/i.test(hash))
     throw new WalletFault(
       'failed',
-      `${name} returned no transaction. Look in the wallet whether the transfer was sent before you try again.`,
+      `${name} returned no transaction. Check in the wallet whether the transfer was sent before you try again.`,
     )
   return hash
 }

@@ -1,6 +1,6 @@
 import { base58 } from '@scure/base'
 import { signatureBytes } from '../../core/solana/wire.ts'
-import { buildSolanaTransfer, type SolanaTransfer } from '../../core/x402/buildSolanaPayment.ts'
+import { buildSolanaTransfer, type SolanaTransfer } from '../../core/x402/solanaPayment.ts'
 import { clusterOf } from './signSolana.ts'
 import { type SolanaWallet, sendFaultOf, WalletFault } from './wallet.ts'
 
@@ -10,11 +10,12 @@ interface SignAndSend {
 }
 
 /**
- * Has a Solana wallet, which is connected, send a transfer of tokens and pay the network's fee.
+ * Has a connected Solana wallet send a token transfer and pay the network fee.
  *
- * @param from      its account
+ * @param from the wallet's account
  * @param blockhash base58, recent
- * @returns the transaction in base58, which isn't in a block yet   @throws {WalletFault}
+ * @returns the base58 id of the transaction, which is not in a block yet
+ * @throws {WalletFault}
  */
 export async function sendSolana(
   { standard, name }: SolanaWallet,
@@ -26,7 +27,7 @@ export async function sendSolana(
   if (sender?.supportedTransactionVersions.includes(0) !== true || !standard.chains.includes(chain))
     throw new WalletFault(
       'unfit',
-      `${name} can’t send this from a page. Send it in the wallet, and enter it below.`,
+      `${name} can’t send a transfer from a page. Send the transfer in the wallet, then enter the transaction below.`,
     )
   const account = standard.accounts.find(({ address }) => address === transfer.from)
   if (account === undefined) throw new WalletFault('declined', `${name} shared no account with this page.`)
@@ -39,7 +40,7 @@ export async function sendSolana(
   if (sent?.signature?.length !== signatureBytes)
     throw new WalletFault(
       'failed',
-      `${name} returned no transaction. Look in the wallet whether the transfer was sent before you try again.`,
+      `${name} returned no transaction. Check in the wallet whether the transfer was sent before you try again.`,
     )
   return base58.encode(sent.signature)
 }

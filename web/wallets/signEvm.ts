@@ -1,17 +1,19 @@
 import { factsOf, networkTitle } from '../../core/domain/network.ts'
-import { transferTypes } from '../../core/x402/transferTypes.ts'
-import type { SignOptions } from './signOptions.ts'
-import { type Terms, tooLittle } from './terms.ts'
+import { transferTypes } from '../../core/x402/types.ts'
+import { type SignOptions, type Terms, tooLittle } from './terms.ts'
 import { type Eip1193, type EvmWallet, faultOf, WalletFault } from './wallet.ts'
 
-/** How far the chain may be behind the gateway's clock, in seconds; what the reference client grants too. */
+/** How far the chain may be behind the gateway's clock, in seconds. The reference client allows the same. */
 const CLOCK_SKEW_SECONDS = 600
-/** Longest time a signed authorisation may be used, in seconds. */
+/** Maximum validity of a signed authorization, in seconds. */
 const MAX_VALIDITY_SECONDS = 3_600
-/** EIP-3326, and EIP-1193's own code for it in some wallets: the chain is not known to the wallet. */
+/**
+ * Error codes for a chain that the wallet does not know. The first is EIP-3326's. Some wallets use EIP-1193's general code
+ * instead.
+ */
 const unknownChainCodes = new Set<unknown>([4902, -32603])
 
-/** Nodes that a wallet is told of when it does not know the network. */
+/** RPC URLs that are given to a wallet if it does not know the network. */
 const publicRpcUrls: Readonly<Record<string, string>> = {
   'eip155:8453': 'https://mainnet.base.org',
   'eip155:84532': 'https://sepolia.base.org',
@@ -25,13 +27,14 @@ const domainTypes = [
 ]
 
 /**
- * Has an EVM wallet sign one EIP-3009 authorisation: no transaction, no approval, no gas.
- * @returns the `payload` of the payment   @throws {WalletFault}
+ * Has an EVM wallet sign one EIP-3009 authorization. It is no transaction and no approval, and costs no gas.
+ * @returns the `payload` of the payment
+ * @throws {WalletFault}
  */
 export async function signEvm(wallet: EvmWallet, terms: Terms, options: SignOptions): Promise<object> {
   const { name } = wallet
-  /** Some throw where they should reject, or answer at once. */
-  const provider: Eip1193 = { request: async (asked) => wallet.provider.request(asked) }
+  /** Some wallets throw instead of rejecting, or return a value instead of a promise. */
+  const provider: Eip1193 = { request: async (args) => wallet.provider.request(args) }
   const { entry, asset, amountAtomic } = terms
   options.onStep('connecting')
   const accounts = await provider.request({ method: 'eth_requestAccounts' }).catch(throwFault(name))
@@ -39,7 +42,7 @@ export async function signEvm(wallet: EvmWallet, terms: Terms, options: SignOpti
   if (typeof from !== 'string' || !/^0x[0-9a-f]{40}$/i.test(from))
     throw new WalletFault('declined', `${name} shared no account with this page.`)
   if (from.toLowerCase() === entry.payTo.toLowerCase())
-    throw new WalletFault('unfit', 'This is the wallet that would be paid. Choose another account.')
+    throw new WalletFault('unfit', 'This wallet belongs to the seller. Choose another account.')
   options.onPayer?.(from)
   options.onStep('checking')
   await switchTo({ ...wallet, provider }, entry.network)
@@ -71,11 +74,11 @@ export async function signEvm(wallet: EvmWallet, terms: Terms, options: SignOpti
     .request({ method: 'eth_signTypedData_v4', params: [from, JSON.stringify(typedData)] })
     .catch(throwFault(name))
   if (typeof signature !== 'string' || !/^0x[0-9a-f]+$/i.test(signature))
-    throw new WalletFault('failed', `${name} gave no signature.`)
+    throw new WalletFault('failed', `${name} returned no signature.`)
   return { signature, authorization }
 }
 
-/** EIP-3326, and EIP-3085 where the wallet does not know the network yet. */
+/** Switches the wallet's network (EIP-3326), after adding it if the wallet does not know it (EIP-3085). */
 export async function switchTo({ provider, name }: EvmWallet, network: string): Promise<void> {
   const chainId = `0x${chainIdOf(network).toString(16)}`
   const title = networkTitle(network)
@@ -88,13 +91,13 @@ export async function switchTo({ provider, name }: EvmWallet, network: string): 
     })
     if ((await current()) === BigInt(chainId)) return
   } catch (error) {
-    const said = faultOf(error, name)
-    if (said.kind !== 'declined')
-      throw new WalletFault('wrong_network', `${name} did not change to ${title}. ${said.message}`)
+    const fault = faultOf(error, name)
+    if (fault.kind !== 'declined')
+      throw new WalletFault('wrong_network', `${name} did not switch to ${title}. ${fault.message}`)
   }
   throw new WalletFault(
     'wrong_network',
-    `${name} is on another network. Change it to ${title} and try again.`,
+    `${name} is on another network. Switch the wallet to ${title} and try again.`,
   )
 }
 
@@ -109,7 +112,10 @@ function descriptionOf(network: string): object {
   }
 }
 
-/** Asks through the wallet's own node. One that does not answer is no reason to stop: the gateway asks again. */
+/**
+ * Checks the balance through the wallet's own node. If that fails, the payment continues, because the gateway checks the
+ * balance too.
+ */
 async function checkBalance(provider: Eip1193, owner: string, { asset, amountAtomic }: Terms): Promise<void> {
   const data = `0x70a08231${owner.slice(2).toLowerCase().padStart(64, '0')}`
   const answer = await provider

@@ -2,7 +2,13 @@ import { Keypair } from '@solana/web3.js'
 import t, { type Test } from 'tap'
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { verifyTypedData } from 'viem/utils'
-import { checkSolanaPayment } from '../../adapters/chains/solana/check/checkSolanaPayment.ts'
+import { checkSolanaPayment } from '../../adapters/chains/solana/check/payment.ts'
+import { createWalletProofs } from '../../adapters/chains/wallets/walletProofs.ts'
+import { builtInAssets } from '../../core/domain/asset.ts'
+import { readPayment } from '../../core/x402/header.ts'
+import type { PaymentRequirements } from '../../core/x402/types.ts'
+import { newSolanaSecret } from '../../localnet/demoWallets.ts'
+import { LIGHTHOUSE_PROGRAM } from '../../localnet/solana/addresses.ts'
 import {
   addressOf,
   edit,
@@ -13,25 +19,26 @@ import {
   termsOf,
   transactionOf,
   usdc,
-} from '../../adapters/chains/solana/payments.fixture.ts'
-import { createWalletProofs } from '../../adapters/chains/wallets/createWalletProofs.ts'
-import { builtInAssets } from '../../core/domain/asset.ts'
-import { readPayment } from '../../core/x402/header.ts'
-import type { PaymentRequirements } from '../../core/x402/types.ts'
-import { newSolanaSecret } from '../../localnet/demoBuyer.ts'
-import { LIGHTHOUSE_PROGRAM } from '../../localnet/solana/addresses.ts'
-import type { SignOptions } from './signOptions.ts'
+} from '../../test/helpers/chains/solana/payments.ts'
+import {
+  evmTestWallet,
+  solanaTestWallet,
+  type TestWallet,
+} from '../../test/helpers/web/wallets/testWallets.ts'
 import { signPayment } from './signPayment.ts'
 import { connectWallet } from './signText.ts'
-import { evmTestWallet, solanaTestWallet, type TestWallet } from './testing/testWallets.ts'
+import type { SignOptions } from './terms.ts'
 import type { EvmWallet, SolanaWallet } from './wallet.ts'
 
 const nowSeconds = 1_780_000_000
 const evmUsdc = builtInAssets.find(({ network }) => network === 'eip155:84532')!
 
-/** A wallet of a test as the page finds it. */
+/** A test wallet, as the page finds it. */
 const asEvm = (wallet: TestWallet): EvmWallet => ({
-  ...{ id: 'evm:test', name: 'Test', icon: undefined, family: 'eip155' },
+  id: 'evm:test',
+  name: 'Test',
+  icon: undefined,
+  family: 'eip155',
   provider: wallet,
 })
 
@@ -66,7 +73,10 @@ const offerOf = (...accepts: PaymentRequirements[]) => ({
 })
 
 const evmEntry = (change: Partial<PaymentRequirements> = {}): PaymentRequirements => ({
-  ...{ scheme: 'exact', network: evmUsdc.network, amount: '250000', asset: evmUsdc.address },
+  scheme: 'exact',
+  network: evmUsdc.network,
+  amount: '250000',
+  asset: evmUsdc.address,
   payTo: privateKeyToAccount(generatePrivateKey()).address,
   maxTimeoutSeconds: 300,
   extra: { name: 'USDC', version: '2', decimals: 6 },
@@ -78,19 +88,19 @@ function optionsOf(more: Partial<SignOptions> = {}): SignOptions & { readonly st
   return {
     steps,
     nowSeconds: () => nowSeconds,
-    askPayer: async () => ({ recentBlockhash: usdc.address, balanceAtomic: 10n ** 9n }),
+    queryPayer: async () => ({ recentBlockhash: usdc.address, balanceAtomic: 10n ** 9n }),
     onStep: (step) => void steps.push(step),
     ...more,
   }
 }
 
-/** An EVM wallet with a node that says what it has. */
+/** An EVM wallet with a node that reports this balance. */
 async function evmWalletWith(balance: bigint, known?: [number, ...number[]]) {
   const wallet = evmTestWallet(generatePrivateKey(), 'http://127.0.0.1:9', known)
   return {
     ...wallet,
-    async request(asked: { method: string; params?: readonly unknown[] }) {
-      if (asked.method !== 'eth_call') return wallet.request(asked)
+    async request(args: { method: string; params?: readonly unknown[] }) {
+      if (args.method !== 'eth_call') return wallet.request(args)
       return `0x${balance.toString(16).padStart(64, '0')}`
     },
   }
@@ -117,12 +127,12 @@ t.test(
       authorization: Record<string, string>
     }
     t.match(authorization, {
-      ...{ from: wallet.address, to: entry.payTo, value: '250000' },
-      ...{
-        validAfter: String(nowSeconds - 600),
-        validBefore: String(nowSeconds + 300),
-        nonce: /^0x[0-9a-f]{64}$/,
-      },
+      from: wallet.address,
+      to: entry.payTo,
+      value: '250000',
+      validAfter: String(nowSeconds - 600),
+      validBefore: String(nowSeconds + 300),
+      nonce: /^0x[0-9a-f]{64}$/,
     })
     const isValid = await verifyTypedData({
       address: wallet.address as `0x${string}`,
@@ -145,7 +155,7 @@ t.test(
     })
     t.ok(isValid)
     t.strictSame(options.steps, ['connecting', 'checking', 'signing'])
-    t.equal(wallet.mood.asked.filter((method) => method.startsWith('eth_sign')).length, 1, 'one signature')
+    t.equal(wallet.mood.requests.filter((method) => method.startsWith('eth_sign')).length, 1, 'one signature')
   },
 )
 
@@ -172,7 +182,8 @@ t.test('what stands in the way has its own name, and nothing is signed', async (
     const payment = signPayment(asEvm(wallet), offerOf(entry), entry, builtInAssets, optionsOf())
     const fault = await payment.catch((error) => error)
     t.notOk(
-      wallet.mood.asked.includes('eth_signTypedData_v4') && !wallet.mood.declines.has('eth_signTypedData_v4'),
+      wallet.mood.requests.includes('eth_signTypedData_v4') &&
+        !wallet.mood.declines.has('eth_signTypedData_v4'),
     )
     return fault
   }
@@ -203,9 +214,9 @@ t.test('an offer of anything but what is shown is not signed', async (t) => {
       builtInAssets,
       optionsOf(),
     )
-    await t.rejects(payment, { name: 'WalletFault', message: /Load this page again/ })
+    await t.rejects(payment, { name: 'WalletFault', message: /Reload this page/ })
   }
-  t.strictSame(wallet.mood.asked, [])
+  t.strictSame(wallet.mood.requests, [])
 })
 
 t.test('a Solana wallet signs the one transfer that the gateway’s own check takes', async (t) => {
@@ -215,7 +226,7 @@ t.test('a Solana wallet signs the one transfer that the gateway’s own check ta
   const header = await signPayment(asSolana(wallet), offerOf(entry), entry, builtInAssets, optionsOf())
   const checked = checkSolanaPayment(read(t, header), entry, rulesOf(cast))
   t.match(checked, { ok: true, identity: { payer: wallet.address } })
-  t.strictSame(wallet.mood.asked, ['connect', 'signTransaction'])
+  t.strictSame(wallet.mood.requests, ['connect', 'signTransaction'])
 })
 
 t.test('a Solana wallet may put assertions around the transfer that it signs', async (t) => {
@@ -224,9 +235,9 @@ t.test('a Solana wallet may put assertions around the transfer that it signs', a
   const wallet = solanaTestWallet(secret)
   const guarding: TestWallet = {
     ...wallet,
-    async request(asked) {
-      if (asked.method !== 'signTransaction') return wallet.request(asked)
-      const given = paymentOf(String(asked.params?.[0]))
+    async request(args) {
+      if (args.method !== 'signTransaction') return wallet.request(args)
+      const given = paymentOf(String(args.params?.[0]))
       const guarded = edit(given, Keypair.fromSecretKey(secret), ({ feePayer, instructions }) => {
         const reads = [{ pubkey: feePayer, isSigner: false, isWritable: false }]
         const guard = instruction(LIGHTHOUSE_PROGRAM, Uint8Array.of(5, 0, 255), reads)
@@ -249,13 +260,15 @@ t.test('a Solana wallet with too little, of the seller’s, or that only sends, 
   const entry = termsOf(cast, usdc, { decimals: 6 })
   const sign = (one: SolanaWallet, terms: PaymentRequirements, options = optionsOf()) =>
     signPayment(one, offerOf(terms), terms, builtInAssets, options)
-  const poor = optionsOf({ askPayer: async () => ({ recentBlockhash: usdc.address, balanceAtomic: 9_999n }) })
+  const poor = optionsOf({
+    queryPayer: async () => ({ recentBlockhash: usdc.address, balanceAtomic: 9_999n }),
+  })
   await t.rejects(sign(asSolana(wallet), entry, poor), { kind: 'too_little' })
   await t.rejects(sign(asSolana(wallet), { ...entry, payTo: wallet.address }), { kind: 'unfit' })
   const asFeePayer = { ...entry, extra: { ...entry.extra, feePayer: wallet.address } }
   await t.rejects(sign(asSolana(wallet), asFeePayer), { kind: 'unfit' })
   await t.rejects(sign(asSolana(wallet, ['legacy']), entry), { kind: 'unfit' })
-  t.notOk(wallet.mood.asked.includes('signTransaction'))
+  t.notOk(wallet.mood.requests.includes('signTransaction'))
   t.not(addressOf(cast.payer), wallet.address)
 })
 

@@ -1,18 +1,18 @@
 import type { Asset } from '../../core/domain/asset.ts'
 import type { PaymentRequired } from '../../core/x402/types.ts'
 import { signEvm } from './signEvm.ts'
-import type { SignOptions } from './signOptions.ts'
 import { signSolana } from './signSolana.ts'
-import { type Shown, termsShown } from './terms.ts'
+import { type Shown, type SignOptions, termsShown } from './terms.ts'
 import type { Wallet } from './wallet.ts'
 
 /**
- * Has the buyer's wallet sign one payment for an offer (x402 v2): one signature, and nothing else.
+ * Has the buyer's wallet sign one payment for an offer (x402 v2). The wallet gives one signature and nothing else.
  *
- * @param offer  the body of a 402
- * @param shown  what the page shows to the buyer; an offer of anything else is not signed
- * @param assets the tokens that the gateway takes
- * @returns the value of `PAYMENT-SIGNATURE`   @throws {WalletFault} nothing was signed
+ * @param offer the body of a 402
+ * @param shown the terms that the buyer sees. An offer with other terms is not signed
+ * @param assets the tokens that the gateway accepts
+ * @returns the value of `PAYMENT-SIGNATURE`
+ * @throws {WalletFault} if nothing was signed
  */
 export async function signPayment(
   wallet: Wallet,

@@ -1,10 +1,9 @@
 import { readWireTransaction } from '../../core/solana/wire.ts'
-import { buildSolanaPayment } from '../../core/x402/buildSolanaPayment.ts'
-import type { SignOptions } from './signOptions.ts'
-import { type Terms, tooLittle } from './terms.ts'
+import { buildSolanaPayment } from '../../core/x402/solanaPayment.ts'
+import { type SignOptions, type Terms, tooLittle } from './terms.ts'
 import { faultOf, type SolanaWallet, type StandardAccount, WalletFault } from './wallet.ts'
 
-/** The Wallet Standard's names of the clusters that are known by their genesis hash (CAIP-2). */
+/** The Wallet Standard's names of clusters, by the genesis hash in their CAIP-2 id. */
 const clusters: Readonly<Record<string, string>> = {
   'solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp': 'solana:mainnet',
   'solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1': 'solana:devnet',
@@ -25,9 +24,10 @@ interface SignTransaction {
 }
 
 /**
- * Has a Solana wallet sign the transfer that a payment is (x402, scheme `exact` on SVM); the seller's fee payer signs after
- * it and pays the fee.
- * @returns the `payload` of the payment   @throws {WalletFault}
+ * Has a Solana wallet sign the payment's transfer (x402, scheme `exact` on SVM). The fee payer signs afterwards and pays the
+ * fee.
+ * @returns the `payload` of the payment
+ * @throws {WalletFault}
  */
 export async function signSolana(wallet: SolanaWallet, terms: Terms, options: SignOptions): Promise<object> {
   const { standard, name } = wallet
@@ -40,10 +40,10 @@ export async function signSolana(wallet: SolanaWallet, terms: Terms, options: Si
       `${name} can't sign a transaction without sending it. Choose another wallet.`,
     )
   if (!standard.chains.includes(chain))
-    throw new WalletFault('wrong_network', `${name} does not know ${chain.replace('solana:', 'Solana ')}.`)
+    throw new WalletFault('wrong_network', `${name} does not support ${chain.replace('solana:', 'Solana ')}.`)
   options.onStep('connecting')
   const { connect } = standard.features['standard:connect'] as Connect
-  // Some throw where they should reject, or answer something else.
+  // Some wallets throw instead of rejecting, or return something else.
   const accounts = await (async () => (await connect()).accounts)().catch(throwFault(name))
   const account = Array.isArray(accounts)
     ? ((accounts.find((one) => one?.chains?.includes(chain)) ?? accounts[0]) as StandardAccount | undefined)
@@ -55,10 +55,11 @@ export async function signSolana(wallet: SolanaWallet, terms: Terms, options: Si
 
   options.onPayer?.(account.address)
   options.onStep('checking')
-  const state = await options.askPayer(entry.network, account.address, entry.asset)
+  const state = await options.queryPayer(entry.network, account.address, entry.asset)
   if (state.balanceAtomic < amountAtomic) throw tooLittle(state.balanceAtomic, terms)
   const transaction = buildSolanaPayment(
     {
+      scheme: 'exact',
       asset,
       amountAtomic,
       payTo: entry.payTo,
@@ -73,9 +74,9 @@ export async function signSolana(wallet: SolanaWallet, terms: Terms, options: Si
     const [signed] = await signer.signTransaction({ account, transaction, chain })
     return signed && readWireTransaction(signed.signedTransaction)
   })().catch(throwFault(name))
-  // The first slot is the fee payer's, who signs at the gateway.
+  // The first signature is that of the fee payer, which signs at the gateway.
   if (wire?.signatures[1]?.some((byte) => byte !== 0) !== true)
-    throw new WalletFault('failed', `${name} gave no signature.`)
+    throw new WalletFault('failed', `${name} returned no signature.`)
   return { transaction: toBase64(wire.bytes) }
 }
 

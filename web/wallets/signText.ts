@@ -9,17 +9,18 @@ import {
 
 /** An account that a wallet has shared with this page. */
 export interface ConnectedWallet {
-  /** As the API wants it. */
+  /** The API's name of the chain. */
   readonly chain: 'base' | 'solana'
   readonly address: string
   /**
-   * Has it sign a text that the API made (EIP-191; on Solana `solana:signMessage`).
-   * @returns the signature: hex for Base, base64 for Solana   @throws {WalletFault}
+   * Has the wallet sign a text that the API created (EIP-191; on Solana `solana:signMessage`).
+   * @returns the signature, as hex for Base and as base64 for Solana
+   * @throws {WalletFault}
    */
   signText(text: string): Promise<string>
 }
 
-/** Asks the wallet for an account. @throws {WalletFault} */
+/** Requests an account from the wallet. @throws {WalletFault} */
 export const connectWallet = (wallet: Wallet): Promise<ConnectedWallet> =>
   wallet.family === 'solana' ? connectSolana(wallet) : connectEvm(wallet)
 

@@ -4,14 +4,33 @@ import { networkTitle } from '../../core/domain/network.ts'
 import type { PaymentRequirements } from '../../core/x402/types.ts'
 import { WalletFault } from './wallet.ts'
 
-/** The terms that a wallet is asked to sign, and the token that they are in. */
+/** Progress of a payment in the wallet. */
+type SigningStep = 'connecting' | 'checking' | 'signing'
+
+/** Data about a Solana payer that comes from the chain, because the wallet does not provide it. */
+interface PayerState {
+  /** Base58. */
+  readonly recentBlockhash: string
+  readonly balanceAtomic: bigint
+}
+
+export interface SignOptions {
+  /** The gateway's time in seconds since 1970, because the buyer's clock may be wrong. */
+  nowSeconds(): number
+  queryPayer(network: string, address: string, asset: string): Promise<PayerState>
+  onStep(step: SigningStep): void
+  /** Called with the paying account before the account signs. */
+  onPayer?(address: string): void
+}
+
+/** The terms that a wallet signs, and their token. */
 export interface Terms {
   readonly entry: PaymentRequirements
   readonly asset: Asset
   readonly amountAtomic: bigint
 }
 
-/** What the page shows beside the button: nothing else is signed. */
+/** The terms that the page shows beside the button. No other terms are signed. */
 export interface Shown {
   readonly network: string
   /** Token contract or mint. */
@@ -22,8 +41,8 @@ export interface Shown {
 }
 
 /**
- * The entry of a 402 that says what the page shows, by scheme `exact`.
- * @throws {WalletFault} when there is none: the price or the seller's wallet is another by now
+ * The entry of a 402 that matches what the page shows, with scheme `exact`.
+ * @throws {WalletFault} if there is none, because the price or the seller's wallet has changed
  */
 export function termsShown(
   accepts: readonly PaymentRequirements[],
@@ -35,13 +54,14 @@ export function termsShown(
   const entry = accepts.find(
     (one) =>
       one.scheme === 'exact' &&
+      one.extra['assetTransferMethod'] !== 'permit2' &&
       one.network === network &&
       isSame(one.asset, address) &&
       one.amount === amount &&
       isSame(one.payTo, payTo),
   )
   if (asset === undefined || entry === undefined)
-    throw new WalletFault('failed', 'What is to be paid has changed. Load this page again.')
+    throw new WalletFault('failed', 'The price or the seller’s wallet has changed. Reload this page.')
   return { entry, asset, amountAtomic: BigInt(amount) }
 }
 
@@ -54,7 +74,7 @@ export function tooLittle(
   const title = networkTitle(asset.network)
   return new WalletFault(
     'too_little',
-    `This wallet has ${hasText} ${asset.symbol} on ${title}; ${needs} ${asset.symbol} are needed.`,
+    `This wallet has ${hasText} ${asset.symbol} on ${title}, but the price is ${needs} ${asset.symbol}.`,
   )
 }
 

@@ -1,13 +1,13 @@
 import type { ChainFamily } from '../../core/domain/network.ts'
 
-/** A wallet that this browser has, found by EIP-6963 (EVM) or Wallet Standard (Solana). */
+/** A wallet in this browser, found by EIP-6963 (EVM) or Wallet Standard (Solana). */
 export type Wallet = EvmWallet | SolanaWallet
 
 interface FoundWallet {
-  /** The same for the same wallet as long as the page lives. */
+  /** Stays the same for a wallet as long as the page is open. */
   readonly id: string
   readonly name: string
-  /** A picture as a `data:` address; undefined where the wallet gives none that may be shown. */
+  /** Icon as a `data:` URL. Undefined if the wallet has no icon that may be shown. */
   readonly icon: string | undefined
   readonly family: ChainFamily
 }
@@ -24,10 +24,10 @@ export interface SolanaWallet extends FoundWallet {
 
 /** @see https://eips.ethereum.org/EIPS/eip-1193 */
 export interface Eip1193 {
-  request(asked: { method: string; params?: readonly unknown[] }): Promise<unknown>
+  request(args: { method: string; params?: readonly unknown[] }): Promise<unknown>
 }
 
-/** As much as is used of a wallet of the Wallet Standard. @see https://github.com/wallet-standard/wallet-standard */
+/** The part of a Wallet Standard wallet that the page uses. @see https://github.com/wallet-standard/wallet-standard */
 export interface StandardWallet {
   readonly name: string
   readonly icon?: string
@@ -45,15 +45,15 @@ export interface StandardAccount {
 }
 
 export type WalletFaultKind =
-  /** The buyer said no in the wallet. */
+  /** The buyer declined in the wallet. */
   | 'declined'
-  /** The wallet is on another network and did not change. */
+  /** The wallet is on another network and did not switch. */
   | 'wrong_network'
-  /** Less in the wallet than the price. */
+  /** The wallet has less than the price. */
   | 'too_little'
-  /** The wallet can't do what is needed. */
+  /** The wallet lacks a required feature. */
   | 'unfit'
-  /** Anything else that a wallet says. */
+  /** Any other error of the wallet. */
   | 'failed'
 
 /** Why a wallet did not sign, in words for the buyer. Nothing was paid. */
@@ -66,12 +66,13 @@ export class WalletFault extends Error {
   }
 }
 
-/** Code of EIP-1193 for "the user said no"; Solana's wallets use it too, or say it in words. */
+/** EIP-1193 code for "the user rejected the request". Some Solana wallets use it, others state it in words. */
 const userRejected = 4001
 
 /**
- * What a wallet threw that was asked to send a transaction. Only the user's own no says that nothing was sent: a wallet also
- * calls "rejected" or "canceled" what a node refused or what took too long, and that may be on its way.
+ * Converts an error of a wallet that was asked to send a transaction. Only the code for the user's rejection proves that
+ * nothing was sent. Wallets also say "rejected" or "canceled" if a node refused or timed out. The transaction may still be
+ * included then.
  */
 export function sendFaultOf(error: unknown, walletName: string): WalletFault {
   const fault = faultOf(error, walletName)
@@ -79,18 +80,18 @@ export function sendFaultOf(error: unknown, walletName: string): WalletFault {
   const isUsersNo = code === userRejected || /^user (reject|declin|denied|cancel)/i.test(String(message))
   return fault.kind !== 'declined' || isUsersNo
     ? fault
-    : new WalletFault('failed', `${walletName} could not do it: ${String(message).slice(0, 200)}`)
+    : new WalletFault('failed', `${walletName} failed: ${String(message).slice(0, 200)}`)
 }
 
-/** What a wallet threw, as a fault; a fault stays what it is. */
+/** Converts an error of a wallet. A WalletFault stays unchanged. */
 export function faultOf(error: unknown, walletName: string): WalletFault {
   if (error instanceof WalletFault) return error
   const { code, message } = Object(error) as { code?: unknown; message?: unknown }
-  const said = typeof message === 'string' ? message.slice(0, 200) : ''
-  if (code === userRejected || /reject|declin|denied|cancel/i.test(said))
+  const detail = typeof message === 'string' ? message.slice(0, 200) : ''
+  if (code === userRejected || /reject|declin|denied|cancel/i.test(detail))
     return new WalletFault('declined', `The request was declined in ${walletName}.`)
-  // EIP-1474, "resource unavailable": a question to the user is open already.
+  // EIP-1474, "resource unavailable". The wallet already has an open request.
   if (code === -32002)
-    return new WalletFault('failed', `${walletName} has a question open already. Answer it there first.`)
-  return new WalletFault('failed', `${walletName} could not do it${said === '' ? '.' : `: ${said}`}`)
+    return new WalletFault('failed', `${walletName} already has an open request. Finish that request first.`)
+  return new WalletFault('failed', `${walletName} failed${detail === '' ? '.' : `: ${detail}`}`)
 }

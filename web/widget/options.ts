@@ -1,30 +1,33 @@
-/** What a shop's `onComplete` is called with: these fields and no others. */
+/** Argument of a shop's `onComplete`. It has these fields and no others. */
 export interface Completed {
   readonly sessionId: string
   readonly purchaseId: string
-  /** Hash (Base) or signature (Solana) of the transfer. */
+  /** Hash (Base) or signature (Solana) of the transfer's transaction. */
   readonly txHash: string
   readonly chain: 'base' | 'solana'
-  /** Decimal, in USDC. */
+  /** Decimal string, in USDC. */
   readonly amount: string
   readonly clientReferenceId: string | null
 }
 
-/** What a shop's page gives to `open`. */
+/** Options that a shop's page passes to `open`. */
 export interface WidgetOptions {
-  /** From the creation of the session, or a promise of it: the popup opens inside the click, before it is known. */
+  /**
+   * URL from the creation of the payment session, or a promise of it. A promise is allowed because the popup must open inside
+   * the click, possibly before the URL is known.
+   */
   readonly checkoutUrl: string | PromiseLike<string>
-  /** Default: `popup`, and `redirect` where the browser blocks it. */
+  /** Default: `popup`, or `redirect` if the browser blocks the popup. */
   readonly mode?: 'popup' | 'redirect'
-  /** At most once. For the page alone: that money has come is said by the webhook and by the session's status. */
+  /** Called at most once. It is only for the page. The webhook or the payment session's status is the proof of payment. */
   readonly onComplete?: (completed: Completed) => void
-  /** At most once: the buyer canceled. */
+  /** Called at most once, when the buyer cancels. */
   readonly onCancel?: () => void
-  /** Once, after the others: the popup is closed, by whomever. Not called where the page itself goes to the checkout. */
+  /** Called once, after the other callbacks, when the buyer or the page has closed the popup. Not called with `redirect`. */
   readonly onClose?: () => void
 }
 
-/** What the checkout posts to the page that opened it. */
+/** Message that the checkout posts to the page that opened it. */
 export type CheckoutMessage =
   | { readonly type: 'tollgate:ready' | 'tollgate:cancel'; readonly sessionId: string }
   | { readonly type: 'tollgate:complete'; readonly sessionId: string; readonly completed: Completed }

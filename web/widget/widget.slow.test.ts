@@ -1,20 +1,21 @@
 import type { Page } from 'playwright-core'
 import t, { type Test } from 'tap'
 import { eventually } from '../../test/e2e/helpers/eventually.ts'
-import { startBrowser } from '../../vault/testing/browser.ts'
-import { openTab, startSite } from '../testing/openSite.ts'
-import { startShop } from './testing/startShop.ts'
+import { startBrowser } from '../../test/helpers/vault/browser.ts'
+import { openTab, startSite } from '../../test/helpers/web/openSite.ts'
+import { startShop } from '../../test/helpers/web/widget/startShop.ts'
 
 const browser = await startBrowser(t)
 
-/** A shop with a session of its own, and its page in a tab. */
+/** A shop with its own payment session, and its page in a tab. */
 async function setUp(t: Test, query = '', body: object = {}) {
   const site = await startSite(t)
   site.clock.nowMs = Date.now()
   const shop = await startShop(t, site.url)
   const { key } = await site.store()
   const made = await site.call('POST', '/api/v1/payments', {
-    ...{ key, body: { amount: '4.20', title: 'Tea', allowedOrigin: shop.url, ...body } },
+    key,
+    body: { amount: '4.20', title: 'Tea', allowedOrigin: shop.url, ...body },
   })
   const session = made.body.data as { id: string; checkoutUrl: string; clientSecret: string }
   const { page } = await openTab(
@@ -27,14 +28,14 @@ async function setUp(t: Test, query = '', body: object = {}) {
     return popup
   }
   const cancel = () => site.call('POST', `/api/v1/payments/${session.id}/cancel?cs=${session.clientSecret}`)
-  const heard = () => shop.heard(page)
-  /** All that the page heard, as soon as it is so much. */
+  const received = () => shop.received(page)
+  /** All messages that the page received, once there are this many. */
   const hears = (count: number, timeoutMs?: number) =>
     eventually(async () => {
-      const all = await heard()
+      const all = await received()
       return all.length >= count ? all : undefined
     }, timeoutMs)
-  return { site, shop, page, session, openPopup, cancel, heard, hears }
+  return { site, shop, page, session, openPopup, cancel, received, hears }
 }
 
 const cancelIn = (popup: Page) => popup.getByRole('button', { name: 'Cancel payment' }).click()
@@ -52,7 +53,7 @@ async function widgetTests() {
   })
 
   await t.test('a popup that is closed by hand, or by close(), is closed and nothing more', async (t) => {
-    const { openPopup, heard, hears, page } = await setUp(t)
+    const { openPopup, received, hears, page } = await setUp(t)
     const popup = await openPopup()
     await popup.getByText('Cancel payment').waitFor()
     await popup.close()
@@ -63,7 +64,7 @@ async function widgetTests() {
     t.strictSame(await hears(2), [['close'], ['close']])
     t.ok(second.isClosed())
     await page.click('#away')
-    t.strictSame(await heard(), [['close'], ['close']], 'closing what is closed says nothing')
+    t.strictSame(await received(), [['close'], ['close']], 'closing what is closed says nothing')
   })
 
   await t.test('the popup opens inside the click, before its address is known', async (t) => {
@@ -111,11 +112,11 @@ async function widgetTests() {
   )
 
   await t.test('a popup that is cut off from the shop is followed by asking', async (t) => {
-    const { openPopup, heard, hears, cancel } = await setUp(t, '&coop')
+    const { openPopup, received, hears, cancel } = await setUp(t, '&coop')
     const popup = await openPopup()
     await popup.getByText('Cancel payment').waitFor()
     t.equal(await popup.evaluate('window.opener'), null, 'it is cut off')
-    t.strictSame(await heard(), [], 'it is not taken for closed')
+    t.strictSame(await received(), [], 'it is not taken for closed')
     await cancel()
     t.strictSame(await hears(2, 15_000), [['cancel'], ['close']])
   })
@@ -168,7 +169,7 @@ async function widgetTests() {
   )
 
   await t.test('messages of anybody but the popup and its origin change nothing', async (t) => {
-    const { openPopup, heard, hears, page, session } = await setUp(t)
+    const { openPopup, received, hears, page, session } = await setUp(t)
     const popup = await openPopup()
     await popup.getByText('Cancel payment').waitFor()
     const forged = JSON.stringify({
@@ -176,17 +177,17 @@ async function widgetTests() {
       sessionId: session.id,
       completed: { sessionId: session.id },
     })
-    // From the shop's own window, and from a frame of the very origin of the service.
+    // From the shop's own window, and from a frame with the service's own origin.
     await page.evaluate(`postMessage(${forged}, '*')`)
     await page.evaluate(
       `dispatchEvent(new MessageEvent('message', { data: ${forged}, origin: ${JSON.stringify(new URL(session.checkoutUrl).origin)}, source: window }))`,
     )
-    // From the popup, after it went elsewhere: the source is right, the origin is not.
+    // From the popup after it navigated away: the source is right, the origin is not.
     const elsewhere = `${page.url().split('?')[0]}?elsewhere`
     await popup.evaluate(`location.href = ${JSON.stringify(elsewhere)}`)
     await popup.waitForURL(elsewhere)
     await popup.evaluate(`opener.postMessage(${forged}, '*')`)
-    t.strictSame(await heard(), [])
+    t.strictSame(await received(), [])
     await page.click('#away')
     t.strictSame(await hears(1), [['close']])
   })

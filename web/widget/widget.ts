@@ -1,24 +1,28 @@
 import type { CheckoutMessage, Completed, WidgetOptions } from './options.ts'
 
-/** How often it is looked whether the popup is still there, in ms. */
-const LOOK_MS = 500
-/** How often the session's status is asked for, once its popup can't be seen, in ms: 20 of the 60 that a session has a minute. */
+/** How often the page checks that the popup still exists, in ms. */
+const POPUP_CHECK_MS = 500
+/**
+ * How often the payment session's status is polled after its popup can no longer be observed, in ms. It makes 20 of the 60
+ * requests per minute that a payment session allows.
+ */
 const POLL_MS = 3_000
-/** Questions in a row that get no answer before the status counts as unknown: another origin may not read it. */
+/**
+ * Number of failed polls in a row after which the status counts as unknown. This page's origin may not be allowed to read it.
+ */
 const MAX_SILENT = 3
 
-/** One opened checkout. */
 interface Checkout {
   end(): void
 }
 
 let current: Checkout | undefined
 
-/** The widget's global object: a checkout at a time. */
+/** The widget's global object. It opens one checkout at a time. */
 const widget = {
   /**
-   * Opens the checkout; call it inside the click. Resolves when the popup is on its way there.
-   * @throws {TypeError} for a `checkoutUrl` that is none; what a promise of it rejects with
+   * Opens the checkout. Call it inside the click. It resolves when the popup loads the checkout.
+   * @throws {TypeError} for an invalid `checkoutUrl`, or the error of a promise that was passed
    */
   async open(options: WidgetOptions): Promise<void> {
     current?.end()
@@ -38,13 +42,16 @@ const widget = {
     }
   },
 
-  /** Closes the popup. What is under way on the chain goes on. */
+  /** Closes the popup. A payment that was already sent continues. */
   close(): void {
     current?.end()
   },
 }
 
-/** An empty window inside the click; null where the browser blocks it. The features make it a window; phones open a tab. */
+/**
+ * Opens an empty window inside the click. Null if the browser blocks it. With these features it is a window of its own, but
+ * phones open a tab.
+ */
 function openPopup(): Window | null {
   const [width, height] = [480, 780]
   const left = Math.max(0, screenX + (outerWidth - width) / 2)
@@ -58,10 +65,13 @@ function readUrl(text: string): URL {
   throw new TypeError('Expected the checkoutUrl of a payment session.')
 }
 
-/** Follows one popup from the click to its end, and tells the shop what became of it. */
+/** Follows one popup from the click to its end, and reports the outcome to the shop. */
 function follow(popup: Window, options: WidgetOptions): Checkout & { goTo(url: URL): void } {
   let url: URL | undefined
-  /** The checkout has been heard: from then on a closed window is one that was closed, and not one cut off. */
+  /**
+   * True if the checkout has sent a message. If the window closes after that, the buyer has closed it, and it is not only cut
+   * off.
+   */
   let isHeard = false
   let isSettled = false
   let isOver = false
@@ -82,12 +92,12 @@ function follow(popup: Window, options: WidgetOptions): Checkout & { goTo(url: U
     if (isOver) return
     isOver = true
     clearTimeout(timer)
-    removeEventListener('message', hear)
+    removeEventListener('message', onMessage)
     if (current?.end === end) current = undefined
     popup.close()
     call(options.onClose)
   }
-  const hear = (event: MessageEvent<CheckoutMessage | null>) => {
+  const onMessage = (event: MessageEvent<CheckoutMessage | null>) => {
     if (url === undefined || event.source !== popup || event.origin !== url.origin) return
     const message = event.data
     if (message === null || typeof message !== 'object' || message.sessionId !== sessionIdOf(url)) return
@@ -97,13 +107,13 @@ function follow(popup: Window, options: WidgetOptions): Checkout & { goTo(url: U
   }
 
   /**
-   * A closed window may be one that was only cut off from us, by a Cross-Origin-Opener-Policy on either side: then the
-   * session's status says how it goes on, until it has ended.
+   * A window that seems closed may only be cut off by a Cross-Origin-Opener-Policy on either side. The payment session's status
+   * is then polled until the session has ended.
    */
-  const look = async () => {
-    if (!popup.closed) return again(LOOK_MS)
+  const poll = async () => {
+    if (!popup.closed) return again(POPUP_CHECK_MS)
     if (url === undefined || isSettled) return end()
-    const status = await ask(url)
+    const status = await fetchStatus(url)
     if (isOver) return
     silent = status === undefined ? silent + 1 : 0
     if (status?.status === 'confirmed') complete(status.completed)
@@ -113,11 +123,11 @@ function follow(popup: Window, options: WidgetOptions): Checkout & { goTo(url: U
     end()
   }
   const again = (afterMs: number) => {
-    timer = setTimeout(look, afterMs)
+    timer = setTimeout(poll, afterMs)
   }
 
-  addEventListener('message', hear)
-  again(LOOK_MS)
+  addEventListener('message', onMessage)
+  again(POPUP_CHECK_MS)
   return {
     end,
     goTo(to) {
@@ -133,8 +143,8 @@ interface Status {
   readonly completed: Completed
 }
 
-/** The session's status; undefined when it can't be read. */
-async function ask(checkout: URL): Promise<Status | undefined> {
+/** The payment session's status. Undefined if it cannot be read. */
+async function fetchStatus(checkout: URL): Promise<Status | undefined> {
   try {
     const base = checkout.href.split('/pay/checkout/')[0]
     const cs = encodeURIComponent(checkout.searchParams.get('cs') ?? '')
@@ -158,7 +168,7 @@ const onlyKnown = (given: Completed): Completed => ({
   clientReferenceId: given.clientReferenceId ?? null,
 })
 
-/** A shop's function that throws stops nothing here; its error is told as the browser tells those. */
+/** Calls the shop's callback. An exception in it stops nothing here, and is reported like any uncaught error. */
 function call<T extends unknown[]>(listener: ((...given: T) => void) | undefined, ...given: T): void {
   try {
     listener?.(...given)

@@ -1,13 +1,22 @@
 import t from 'tap'
 import type { Settler } from '../../../core/ports/chains/settler.ts'
 import type { PaymentRequirements } from '../../../core/x402/types.ts'
-import { sendUsdc } from '../../../localnet/sendToken.fixture.ts'
-import type { Hex } from './rpc/hex.ts'
-import { newAccount, type SettlerFixture, signPayment, startSettler, termsOf } from './settler.fixture.ts'
+import {
+  newAccount,
+  type SettlerFixture,
+  signPayment,
+  startSettler,
+  termsOf,
+} from '../../../test/helpers/chains/evm/settler.ts'
+import { sendUsdc } from '../../../test/helpers/localnet/sendToken.ts'
+import type { Hex } from './rpc/nodes.ts'
 
 type Account = Parameters<typeof signPayment>[0]
 
-/** Verifies and settles payments at once, as so many calls would. @returns how many sellers worked, and the outcomes */
+/**
+ * Verifies and settles payments at once, as concurrent calls would.
+ * @returns how many sellers worked, and the outcomes
+ */
 async function payAtOnce(
   settler: Settler,
   terms: PaymentRequirements,
@@ -24,8 +33,8 @@ async function payAtOnce(
       const checked = await settler.check(payment, terms)
       if (!checked.ok) return void refused.push(checked.reason)
       const { identity } = checked
-      const answer = await settler.verify(payment, terms, identity, { storeId: 'store' })
-      return answer.ok ? { payment, identity, hold: answer.hold } : void refused.push(answer.reason)
+      const response = await settler.verify(payment, terms, identity, { storeId: 'store' })
+      return response.ok ? { payment, identity, hold: response.hold } : void refused.push(response.reason)
     }),
   )
   const worked = verified.filter((one) => one !== undefined)
@@ -99,7 +108,7 @@ t.test(
     const { statuses, refused } = await payAtOnce(settler, terms, Array(20).fill(mover), () =>
       sendUsdc(chain, mover.address, newAccount().address, 1_000_000n),
     )
-    // Mined for nothing: while the authorization holds, anybody may send it once more.
+    // Mined without effect. While the authorization is valid, any account may send it again.
     t.same(statuses, Array(5).fill('pending'))
     t.equal(refused.filter((reason) => reason === 'too_many_payments_in_flight').length, 15)
     await chain.mintUsdc(mover.address, 1_000_000n)
@@ -152,7 +161,7 @@ t.test('a seller who buys from himself ends at what the store may cost in a day'
 
 const word = (value: number): Hex => `0x${value.toString(16).padStart(64, '0')}`
 
-/** Runtime code that answers isValidSignature (or anything) with the magic word when `test` leaves something but 0. */
+/** Runtime code that responds to isValidSignature (or any call) with the magic word if `test` leaves a value other than 0. */
 const walletSaying = (test: string): Hex => {
   // test PUSH1 there JUMPI, revert; there: PUSH4 magic PUSH1 e0 SHL, MSTORE, RETURN
   const there = (test.length / 2 + 6).toString(16).padStart(2, '0')
@@ -186,7 +195,7 @@ t.test('a contract wallet that tells them apart all the same costs no more than 
   const { chain, settler, rpc } = fixture
   const terms = termsOf()
   const wallet = newAccount().address
-  // It takes signatures until it is told not to: NUMBER < slot 0.
+  // It accepts signatures while NUMBER < slot 0.
   await chain.rpc('anvil_setCode', wallet, walletSaying('5f544310'))
   await chain.mintUsdc(wallet, 10_000_000n)
   const height = Number(await chain.rpc('eth_blockNumber'))
@@ -209,7 +218,7 @@ t.test('a contract wallet that tells them apart all the same costs no more than 
 })
 
 t.test('wallets without money use up nothing of what a store may cost in a day', async (t) => {
-  // Some ten settlements, as a node that takes its time holds fifty at once.
+  // About ten settlements, because a slow node keeps fifty in flight.
   const fixture = await startSettler(t, { maxGasPerStoreAndDay: 6_000_000_000_000_000n })
   const { settler, rpc, buyer } = fixture
   const terms = termsOf()

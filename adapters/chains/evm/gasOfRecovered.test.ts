@@ -4,10 +4,6 @@ import type { PaymentRecord, SettlementAttempt } from '../../../core/domain/paym
 import { recoverShared } from '../../../core/payments/sharedBytes.ts'
 import { systemClock as clock } from '../../../core/ports/clock.ts'
 import { LOCAL_EVM_MNEMONIC } from '../../../localnet/evm/startLocalEvm.ts'
-import { createMemory } from '../../memory/store/memory.ts'
-import { openMemory } from '../../memory/store/openMemory.ts'
-import { recoverOne } from '../lookUpOne.fixture.ts'
-import { transfersIn } from './settle/transfersIn.ts'
 import {
   network,
   newAccount,
@@ -16,11 +12,14 @@ import {
   type SettlerFixture,
   signPayment,
   startSettler,
-} from './settler.fixture.ts'
+} from '../../../test/helpers/chains/evm/settler.ts'
+import { recoverOne } from '../../../test/helpers/chains/recoverOne.ts'
+import { openTestStore } from '../../../test/helpers/store/testStore.ts'
+import { transfersIn } from './check/paymentCalls.ts'
 
 const settlingAddress = mnemonicToAccount(LOCAL_EVM_MNEMONIC, { addressIndex: 3 }).address
 
-const newBook = () => openMemory({ memory: createMemory(clock), clock }).gas
+const newBook = () => openTestStore({ clock, storeClock: clock }).gas
 
 const balanceOf = async ({ chain }: SettlerFixture) =>
   BigInt(await chain.rpc<string>('eth_getBalance', settlingAddress, 'latest'))
@@ -82,7 +81,8 @@ t.test(
     t.match(await observer.settle(payment, terms, checked.identity, async () => true), { status: 'settled' })
     const record = (attempt: SettlementAttempt | null, storeId: string): PaymentRecord => ({
       ...recordOf(checked.identity, attempt),
-      ...{ storeId, state: 'pending' },
+      storeId,
+      state: 'pending',
     })
     const next = another()
     t.match(await recoverOne(next, record(attempts[0]!, 'shop')), { status: 'settled' })
@@ -155,7 +155,7 @@ t.test(
       }),
     )
     await chain.mine()
-    // Its process has ended, and the call of one of them is not taken up yet.
+    // Their process has ended, and the call of one payment has not been recovered yet.
     const rows = signed
       .filter(({ attempt }) => transfersIn(attempt.bytes).length > 1)
       .map(({ identity, attempt }, i): PaymentRecord => {
@@ -163,9 +163,9 @@ t.test(
         return { ...recordOf(identity, attempt), storeId: 'shop', state }
       })
     t.ok(rows.length > 1)
-    const books = { find: async (key: string) => rows.find((row) => row.key === key) }
+    const ledger = { find: async (key: string) => rows.find((row) => row.key === key) }
     const other = another()
-    const found = await recoverShared(books, other, rows.slice(1))
+    const found = await recoverShared(ledger, other, rows.slice(1))
     for (const [i, outcome] of found.entries()) {
       t.equal(outcome.status, 'settled')
       other.booked!(rows[i + 1]!, outcome)

@@ -4,7 +4,13 @@ import { mnemonicToAccount } from 'viem/accounts'
 import type { SettlementAttempt } from '../../../core/domain/payment.ts'
 import type { Settler } from '../../../core/ports/chains/settler.ts'
 import { LOCAL_EVM_MNEMONIC } from '../../../localnet/evm/startLocalEvm.ts'
-import { newAccount, remember, type SettlerFixture, signPayment, startSettler } from './settler.fixture.ts'
+import {
+  newAccount,
+  remember,
+  type SettlerFixture,
+  signPayment,
+  startSettler,
+} from '../../../test/helpers/chains/evm/settler.ts'
 
 /** Leaves the settling account with ether for some ten settlements. */
 async function makePoor({ chain }: SettlerFixture): Promise<void> {
@@ -27,7 +33,7 @@ t.test(
     let held = 0
     while ((await verify('silent')).verified.ok) held++
     t.ok(held > 0 && held < 20, `${held} places of 1024`)
-    // For as long as nobody gives way.
+    // Before a payment can give way.
     await sleep(2_200)
     const { payment, identity, verified } = await verify('neighbour')
     t.strictSame(verified.ok || verified.reason, true, 'a payment of the neighbour')

@@ -5,87 +5,102 @@ import { TollgateError } from '../../../core/errors/error.ts'
 import { type Clock, systemClock } from '../../../core/ports/clock.ts'
 import { type Log, silentLog } from '../../../core/ports/log.ts'
 import type { GasBook } from '../../../core/ports/store/gasBook.ts'
-import type { AskNode } from '../../../core/rpc/post.ts'
-import { askNode } from '../askNode.ts'
+import type { CallNode } from '../../../core/rpc/post.ts'
 import type { BudgetLimits } from '../budgets.ts'
+import { callNode } from '../nodeHttp.ts'
+
+/**
+ * How long after `validBefore` a payment counts as expired for good, in seconds of the chain's clock. The time is longer than any
+ * reorganization (blocks replaced by others).
+ */
+export const EXPIRY_MARGIN_SECONDS = 30
 
 export interface EvmSettlerOptions {
-  /** CAIP-2 id, `eip155:8453`. */
+  /** CAIP-2 id, such as `eip155:8453`. */
   readonly network: NetworkId
-  /** JSON-RPC nodes, the preferred one first; the next takes over when it fails or serves another chain. */
+  /** JSON-RPC nodes, the preferred node first. The next node takes over when one fails or serves another chain. */
   readonly rpcUrls: readonly string[]
-  /** WebSocket URL of a node: transfers are noticed when their block is made. Not needed. */
+  /** WebSocket URL of a node. If it is set, the gateway detects transfers as soon as their block is made. Optional. */
   readonly wsUrl?: string | undefined
-  /** Keys of the accounts that pay the fees, at least one: 0x and 64 hex digits. They never hold buyers' money. */
+  /**
+   * Keys of the accounts that pay the fees. There is at least one, each 0x and 64 hex digits. Buyers' money never goes to these
+   * accounts.
+   */
   readonly privateKeys: readonly string[]
-  /** Tokens that may be paid in; those of other networks are left out. */
+  /** Tokens that buyers may pay with. Tokens of other networks are ignored. */
   readonly assets: readonly Asset[]
-  /** Most gas that one settlement may use. Default 600,000: enough for a payment that makes its wallet (ERC-6492). */
+  /** Highest gas limit of a settlement. Default 600,000, which suffices for a payment that deploys its wallet (ERC-6492). */
   readonly maxGas?: number
   /**
-   * Payments that one transaction may settle where several come at once, and the chain has Multicall3; 1: each has a transaction of
-   * its own. Default 32, beyond which next to no gas is saved.
+   * Maximum number of payments in one transaction, when several arrive at once and the chain has Multicall3. With 1, each payment
+   * has a transaction of its own. Default 32, because larger batches save almost no further gas.
    */
   readonly maxPaymentsPerTransaction?: number
-  /** How long a payment waits for others that it could be settled with, in ms; each that comes begins it anew. Default 5. */
-  readonly gatherMs?: number
-  /** Most that a unit of gas may cost, in wei. Default 2 gwei. */
+  /** How long a payment waits for others that can share its transaction, in ms. Each arrival restarts the wait. Default 5. */
+  readonly batchWindowMs?: number
+  /** Highest price of a unit of gas, in wei. Default 2 gwei. */
   readonly maxFeePerGasWei?: bigint
-  /** Tip for the block's builder, in wei a unit of gas. Default 0.001 gwei, ample on Base. */
+  /** Tip for the block's builder, in wei per unit of gas. Default 0.001 gwei, which is plenty on Base. */
   readonly maxPriorityFeePerGasWei?: bigint
-  /** Blocks, that of the transfer included, after which it counts. Default 1. */
+  /** Confirmations a transfer needs, including its own block. Default 1. */
   readonly confirmations?: number
   /** Limit of one request to a node, in ms. Default 10,000. */
   readonly rpcTimeoutMs?: number
-  /** How long a call waits for its receipt before it is answered `settlement_pending`, in ms. Default 20,000. */
+  /** How long a call waits for its receipt before it gets `settlement_pending`, in ms. Default 20,000. */
   readonly receiptTimeoutMs?: number
   /**
-   * Shortest time before the first look for a receipt and between two looks, in ms. Default 20. On a chain that takes
-   * longer the looks follow what it took lately.
+   * Shortest time before the first poll for a receipt and between two polls, in ms. Default 20. On a slower chain the settler polls
+   * at the times at which recent receipts came.
    */
   readonly firstPollMs?: number
-  /** Longest time between two looks, in ms. Default 1,000. */
+  /** Longest time between two polls, in ms. Default 1,000. */
   readonly pollMs?: number
-  /** How old the known base fee may be, in ms. Default 10,000, during which it can at most double on Base. */
+  /** Maximum age of the last known base fee, in ms. Default 10,000, during which the fee can at most double on Base. */
   readonly headMaxAgeMs?: number
-  /** A newest block older than this is reported by `diagnose`, in ms. Default 120,000; `Infinity` for a local chain. */
+  /** Age of the newest block from which `diagnose` reports it as stale, in ms. Default 120,000; `Infinity` for a local chain. */
   readonly staleHeadMs?: number
-  /** Chain time after `validBefore` from which a payment counts as expired for good, in s. Default 30: a reorganisation is shorter. */
+  /** How long after `validBefore` a payment counts as expired for good, in seconds of the chain's clock. Default 30. */
   readonly expiryMarginSeconds?: number
-  /** Wallet factories that may be called (ERC-6492). Default none: the call is paid by this account. */
+  /** Wallet factories that may be called (ERC-6492). Default none, because the settling account pays for the call. */
   readonly factories?: readonly string[]
-  /** Payments on their way at once, of all payers; more are refused for the moment. Default 1,024. */
+  /** Maximum number of payments in flight, over all payers. The gateway refuses more until some end. Default 1,024. */
   readonly maxInFlight?: number
-  /** Of one payer. Default 100. Their sum may not be more than the payer has either. */
+  /** Maximum number of payments in flight per payer. Default 100. The payer's balance must also cover their total. */
   readonly maxInFlightPerPayer?: number
   /**
-   * Failures that one payer may cause in any window; a payment on its way counts as one until it has settled. Default 100
-   * in 600,000 ms.
+   * Failures that a payer may cause per window. A payment in flight counts as a failure until it has settled. Default 100 per
+   * 600,000 ms.
    */
   readonly failureBudget?: BudgetLimits['failureBudget']
-  /** Most that the settlements of one store may cost in a day (UTC), in wei. Default 0.05 ether. */
+  /** Highest cost of one store's settlements per day (UTC), in wei. Default 0.05 ether. */
   readonly maxGasPerStoreAndDay?: bigint
-  /** Lowest price of a link that is offered here, in millionths of a dollar. Default 0. */
+  /** Lowest link price for which this network is offered, in millionths of a dollar. Default 0. */
   readonly minPriceAtomic?: AtomicAmount
-  /** Keeps the gas of the day over restarts. */
+  /** Stores the day's gas costs, so that a restart does not reset them. */
   readonly gasBook?: GasBook | undefined
-  /** True where `start` is called before the first payment: until it has succeeded, payments are refused. Default false. */
+  /**
+   * Whether the caller runs `start` before the first payment. If so, the settler refuses payments until `start` has succeeded.
+   * Default false.
+   */
   readonly needsStart?: boolean
-  /** How long a signed attempt may take to be stored, in ms; then nothing is sent, and its account nonce is filled. Default 5,000. */
+  /**
+   * How long storing a signed attempt may take, in ms. After that the attempt is not sent, and an empty transaction uses its nonce.
+   * Default 5,000.
+   */
   readonly storeTimeoutMs?: number
   /**
-   * How long transactions may wait behind account nonces that nobody here knows, in ms, before these are filled: a reorganisation took
-   * back what a former process had sent. By then the recovery has sent again what was a payment, and its authorisation has
-   * mostly ended. A twentieth of it where only a node has ever said that these numbers are used. Default 900,000.
+   * How long transactions may wait behind unknown nonces before empty transactions fill these nonces, in ms. Unknown nonces arise
+   * when a reorganization undoes the transactions of a former process. Within this time recovery sends their payments again, and
+   * most authorizations expire. If only nodes report the nonces as used, the wait is a twentieth. Default 900,000.
    */
   readonly strandedMs?: number
   /**
-   * How long nothing is settled after somebody else has signed with the key, in ms: an installation with another database. By
-   * chance up to half as long again. 0 to look away. Default 60,000.
+   * How long the settler does not sign after another program (such as an installation with another database) has signed with the
+   * key, in ms. A random part of up to half of it is added. 0 turns the check off. Default 60,000.
    */
   readonly sharedKeyMs?: number
-  /** How nodes are asked. Default: over HTTP. */
-  readonly ask?: AskNode
+  /** How nodes are called. Default: over HTTP. */
+  readonly sendRequest?: CallNode
   readonly clock?: Clock
   readonly log?: Log
 }
@@ -93,7 +108,7 @@ export interface EvmSettlerOptions {
 /**
  * Fills in the defaults.
  *
- * @throws {TollgateError} `VALIDATION_ERROR` for what could never work; the message never repeats the key.
+ * @throws {TollgateError} `VALIDATION_ERROR` for options that could never work; the message never contains the key
  */
 export function readOptions(options: EvmSettlerOptions): Required<EvmSettlerOptions> {
   const refuse = (message: string): never => {
@@ -109,9 +124,9 @@ export function readOptions(options: EvmSettlerOptions): Required<EvmSettlerOpti
       refuse(`Expected each settling key of ${options.network} to be 0x and 64 hex digits.`)
   }
   if (new Set(privateKeys.map((key) => key.toLowerCase())).size < privateKeys.length)
-    refuse(`A settling key of ${options.network} is given twice.`)
+    refuse(`Expected different settling keys for ${options.network}, but one key is given twice.`)
   if (options.rpcUrls.length === 0) refuse(`Expected at least one RPC URL for ${options.network}.`)
-  // A WebSocket can't be made for a URL with a fragment.
+  // A WebSocket URL cannot have a fragment.
   if (options.wsUrl !== undefined && !(/^wss?:[^#]*$/.test(options.wsUrl) && URL.canParse(options.wsUrl))) {
     refuse(`Expected wsUrl of ${options.network} to begin with ws:// or wss://, without a fragment (#).`)
   }
@@ -119,7 +134,7 @@ export function readOptions(options: EvmSettlerOptions): Required<EvmSettlerOpti
     wsUrl: undefined,
     maxGas: 600_000,
     maxPaymentsPerTransaction: 32,
-    gatherMs: 5,
+    batchWindowMs: 5,
     maxFeePerGasWei: 2_000_000_000n,
     maxPriorityFeePerGasWei: 1_000_000n,
     confirmations: 1,
@@ -129,7 +144,7 @@ export function readOptions(options: EvmSettlerOptions): Required<EvmSettlerOpti
     pollMs: 1_000,
     headMaxAgeMs: 10_000,
     staleHeadMs: 120_000,
-    expiryMarginSeconds: 30,
+    expiryMarginSeconds: EXPIRY_MARGIN_SECONDS,
     factories: [],
     maxInFlight: 1_024,
     maxInFlightPerPayer: 100,
@@ -141,7 +156,7 @@ export function readOptions(options: EvmSettlerOptions): Required<EvmSettlerOpti
     storeTimeoutMs: 5_000,
     strandedMs: 900_000,
     sharedKeyMs: 60_000,
-    ask: askNode,
+    sendRequest: callNode,
     clock: systemClock,
     log: silentLog,
     ...options,

@@ -1,41 +1,46 @@
+import type { Asset } from '../../../core/domain/asset.ts'
 import {
   evmPaymentKey,
   evmPaymentKeyPrefix,
   type PaymentIdentity,
   type PaymentRecord,
 } from '../../../core/domain/payment.ts'
+import { reading, token, wordOf } from '../../../core/evm/token.ts'
 import type { Receipt } from '../../../core/evm/transferProof.ts'
 import type { Checked, Refusal, Settler } from '../../../core/ports/chains/settler.ts'
+import type { Rpc } from '../../../core/rpc/rpc.ts'
 import type { PaymentPayload } from '../../../core/x402/types.ts'
-import { createBudgets, type Flight } from '../budgets.ts'
+import { Budgets, type Flight } from '../budgets.ts'
 import type { TracedPayment } from '../facilitator/chainReader.ts'
-import { createFinds } from '../finds.ts'
-import { keyIsShared, noPlaceRefusals, notStarted, refuseForNow } from '../refuse.ts'
-import { createAccountCode } from './check/accountCode.ts'
-import { createEvmCheck } from './check/check.ts'
+import { admissionRefusals, keyIsShared, notStarted, refuseForNow } from '../refusals.ts'
+import { domainSeparator } from './check/authorization.ts'
 import { createContractSignatureCheck } from './check/contractSignature.ts'
-import { separatorsOf } from './check/plainSignature.ts'
-import { createVerifyPayment } from './check/verifyPayment.ts'
-import { diagnoseEvm } from './diagnose.ts'
+import { createEvmCheck } from './check/payment.ts'
+import { AccountCode, type PaymentCall, PaymentCalls, transfersIn } from './check/paymentCalls.ts'
+import { Digests } from './check/signedPayment.ts'
 import { type EvmSettlerOptions, readOptions } from './options.ts'
 import { createRecovery } from './prove/recovery.ts'
 import { reasons } from './reasons.ts'
-import { createEvmRpc } from './rpc/createEvmRpc.ts'
-import { createBatches } from './settle/batches.ts'
-import { costOfFound } from './settle/costOfFound.ts'
-import { createEvmKey, type EvmKey } from './settle/evmKey.ts'
-import { type Backed, createEvmKeys } from './settle/evmKeys.ts'
-import { leastFee } from './settle/fees.ts'
-import { createPaymentCalls } from './settle/paymentCalls.ts'
-import { createReceiptWatch } from './settle/receipts.ts'
-import { createSettlement } from './settle/settlement.ts'
-import { createSyncSend } from './settle/syncSend.ts'
-import { transfersIn } from './settle/transfersIn.ts'
+import { chainIdOf, createEvmRpc } from './rpc/nodes.ts'
+import { Batches } from './settle/batches.ts'
+import {
+  type Backed,
+  createEvmKey,
+  type EvmKey,
+  EvmKeys,
+  type Head,
+  minFee,
+  paymentsAhead,
+} from './settle/keys.ts'
+import { ReceiptWatch } from './settle/receipts.ts'
+import { costOfFound, Settlement } from './settle/settlement.ts'
+import { Transacting } from './settle/transacting.ts'
+import { SyncSend } from './settle/transaction.ts'
 
 /**
- * Makes the settler of one EVM network with keys and nodes of its own: x402 scheme `exact` by EIP-3009, versions 1 and
- * 2. Creation sends nothing. A key belongs to one settler of one process at a time: account nonces are counted here. However many
- * keys there are, budgets and what is on its way are counted once.
+ * Creates the settler of one EVM network, with its own keys and nodes. It settles the x402 scheme `exact` by EIP-3009, versions 1
+ * and 2, and by Permit2, and the scheme `upto` by Permit2. Its creation sends no request. A settler counts the nonces of its keys itself, so only one settler may use a key at a
+ * time. All keys of a settler share its budgets and its limit of payments in flight.
  *
  * @example
  * const settler = createEvmSettler({ network: 'eip155:8453', rpcUrls, privateKeys, assets: builtInAssets })
@@ -45,42 +50,44 @@ import { transfersIn } from './settle/transfersIn.ts'
  */
 export function createEvmSettler(given: EvmSettlerOptions): Settler {
   const options = readOptions(given)
-  const { network, assets, clock, log, ask, maxGas, confirmations, firstPollMs, pollMs, wsUrl } = options
-  const chainId = Number(network.slice('eip155:'.length))
+  const { network, assets, clock, log, maxGas, confirmations, firstPollMs, pollMs } = options
   const rpc = createEvmRpc({
     urls: options.rpcUrls,
-    chainId,
+    network,
     timeoutMs: options.rpcTimeoutMs,
-    ask,
+    sendRequest: options.sendRequest,
     clock,
     log,
   })
-  const ws = wsUrl === undefined ? undefined : { url: wsUrl, chainId }
-  const receipts = createReceiptWatch({ rpc, firstPollMs, pollMs, confirmations, ws, log })
-  const budgets = createBudgets(options)
-  const finds = createFinds(budgets)
-  const code = createAccountCode(rpc)
-  const calls = createPaymentCalls({
+  const ws = options.wsUrl === undefined ? undefined : { url: options.wsUrl, chainId: chainIdOf(network) }
+  const receipts = new ReceiptWatch({ rpc, firstPollMs, pollMs, confirmations, ws, log })
+  const budgets = new Budgets(options)
+  const code = new AccountCode(rpc)
+  const calls = new PaymentCalls({
+    rpc,
     code,
     factories: options.factories,
-    separators: separatorsOf(network, assets),
+    digests: new Digests(network, assets),
     maxGas,
+    // At most one payment in flight needs no batch, so the payer's code does not matter.
+    readsPayersCode: () => budgets.inFlight > 1 && batches.isOn,
   })
-  const syncSend = createSyncSend({ rpc, clock, log })
+  const syncSend = new SyncSend({ rpc, clock, log })
   const prepare = () => Promise.all([budgets.start(), syncSend.probe(), batches.probe()])
-  const keys = createEvmKeys(
+  const keys: EvmKeys = new EvmKeys(
     options.privateKeys.map((privateKey) =>
       createEvmKey({ options, privateKey, rpc, receipts, syncSend, prepare }),
     ),
   )
   const [first] = keys.all
-  const batches = createBatches({ options, rpc, keys })
-  // A payment that is alone is joined to nobody.
-  const asksPayersCode = () => budgets.inFlight > 1 && batches.isOn
-  const verifyPayment = createVerifyPayment({ rpc, code, asksPayersCode })
-  /** Whose payers had no code when they were verified. */
+  const batches: Batches = new Batches({ options, rpc, keys })
+  /** The `extra` of offers by `upto`, by the key that settles their payments. */
+  const uptoExtras = new Map(
+    keys.all.map((key) => [key, { assetTransferMethod: 'permit2', facilitatorAddress: key.account.address }]),
+  )
+  /** Payments whose payers had no contract code when the payments were verified. */
   const plain = new WeakSet<Flight>()
-  const settle = createSettlement({
+  const settlement = new Settlement({
     options,
     rpc,
     keys,
@@ -88,12 +95,14 @@ export function createEvmSettler(given: EvmSettlerOptions): Settler {
     calls,
     batches,
     isPlain: (flight) => plain.has(flight),
-    verifyPayment,
   })
-  /** Receipts of the transactions of payments that are looked up. */
+  const transacting = new Transacting({ options, rpc, keys, budgets })
+  /** Receipts of the transactions of payments whose outcome is being checked. */
   const mined = new WeakMap<TracedPayment, Receipt>()
   const { recover, stillOnChain } = createRecovery({
-    ...{ options, rpc, heads: first!.heads },
+    options,
+    rpc,
+    heads: first!.heads,
     accounts: keys.all.map(({ account }) => account),
     onReceipt: (record, receipt) => mined.set(record, receipt),
   })
@@ -101,69 +110,84 @@ export function createEvmSettler(given: EvmSettlerOptions): Settler {
     network,
     assets,
     clock,
+    facilitators: new Set(keys.all.map(({ account }) => account.address.toLowerCase())),
     contractSignature: createContractSignatureCheck({ rpc, code, maxGas, factories: options.factories }),
   })
 
-  /** Its identity stays known: the buyer may be back for what it has bought. */
+  /**
+   * A refusal includes the payment's identity, because the buyer may be repeating the request for a purchase that was already made.
+   */
   const withinBudget = (checked: Checked): Checked =>
     checked.ok && budgets.isSpent(checked.identity.payer)
-      ? { ...noPlaceRefusals.payer_failures, identity: checked.identity }
+      ? { ...admissionRefusals.payer_failures, identity: checked.identity }
       : checked
 
-  const judge = async (payments: number): Promise<Backed> => {
+  const judge = async (payments: number, only: string | null): Promise<Backed> => {
     try {
-      return await keys.judge(payments)
+      return await keys.judge(payments, only)
     } catch {
       return refuseForNow(
         reasons.verifyFault,
-        'The chain can not be asked now. Try again with the same payment.',
+        'The gateway cannot query the chain now. Try again with the same payment.',
       )
     }
   }
+
   /**
-   * A place, and the means for all that the chain has called good, this one among them; what is signed is paid for already. What it
-   * has not is no reason: anybody can have as many that never land.
+   * Reserves a slot, and gas for this payment and for every verified payment that is not signed yet. Gas for signed payments is
+   * already set aside. Unverified payments are not counted, because a payer can send many payments that never land.
+   *
+   * A payment that only one key can settle waits for that key. All other payments may be signed by any key, so they count for each.
    */
-  const reserve = async (flight: Flight, gas: number): Promise<Refusal | undefined> => {
-    const affords = await judge(1)
+  const reserve = async (
+    flight: Flight,
+    { gas, sender }: Pick<PaymentCall, 'gas' | 'sender'>,
+  ): Promise<Refusal | undefined> => {
+    const affords = await judge(1, sender)
     if (!affords.ok) return affords
-    const why = flight.reserve(BigInt(gas) * affords.gasPriceWei, undefined, affords.payments)
-    if (why !== 'means') return why && noPlaceRefusals[why]
-    // The log is told what is missing.
-    const all = await judge(budgets.waitingFor() + 1)
-    return all.ok ? noPlaceRefusals.means : all
+    const account = sender ?? ''
+    const others = sender === null ? waitingForOneKey() : budgets.waitingFor()
+    const why = flight.reserve(BigInt(gas) * affords.gasPriceWei, account, affords.payments - others)
+    if (why !== 'means') return why && admissionRefusals[why]
+    // The log reports why the account cannot pay.
+    const all = await judge(budgets.waitingFor(account) + others + 1, sender)
+    return all.ok ? admissionRefusals.means : all
   }
 
-  /** Another installation signs with each key that this process may sign with. */
+  const waitingForOneKey = (): number =>
+    keys.all.reduce((sum, { account }) => sum + budgets.waitingFor(account.address.toLowerCase()), 0)
+
+  /** The refusal when another installation signs with every key that this process may sign with. */
   const refusesAll = (): Refusal | undefined => {
     const started = keys.all.filter((key) => key.isStarted)
     return started.length > 0 && started.every(({ account }) => account.isShared) ? keyIsShared : undefined
   }
 
-  /** Everything that could keep a settlement from being made or paid for, and then the chain. */
+  /** Checks whether this process can settle, and then whether the payment is valid on chain. */
   const verifyHeld = async (
     payment: PaymentPayload,
     identity: PaymentIdentity,
     flight: Flight,
   ): Promise<{ readonly ok: true } | Refusal> => {
-    const prepared = await calls.prepare(payment, identity)
+    // A payment by `upto` is verified as if all of it were charged.
+    const prepared = await calls.prepare(payment, identity, identity.amountAtomic)
     if (!prepared.ok) return prepared
-    // Nobody gives way before the chain has called it good.
-    const affords = await judge(1)
+    // The fees are checked for this payment only, so that an unverified payment cannot displace others.
+    const affords = await judge(1, prepared.sender)
     if (!affords.ok) return affords
-    const { asset } = identity
     const [verified] = await Promise.all([
-      verifyPayment(affords.from, prepared, asset, affords.fees, flight.aheadAtomic),
-      keys.lookForOthers(),
+      calls.simulate(affords.from, prepared, identity.asset, affords.fees, flight.aheadAtomic),
+      keys.checkSharing(),
     ])
     if (!keys.isStarted) return notStarted
     const refusal = refusesAll()
     if (refusal !== undefined) return refusal
-    // Only now: anybody can have as many that never land, and they are not to keep out those that do.
-    const refused = verified.ok ? await reserve(flight, prepared.gas) : undefined
+    // The slot is reserved only after verification, because a payer can send many payments that never land. These must not displace
+    // payments that do.
+    const refused = verified.ok ? await reserve(flight, prepared) : undefined
     if (refused !== undefined) return refused
-    // A wallet that has to be made first has no code either.
-    if (verified.ok && prepared.isPlain && code.remembered(prepared.authorization.from) === false)
+    // A wallet that its first payment deploys has no code yet, but it is not a plain account.
+    if (verified.ok && prepared.mayShare && code.remembered(prepared.authorization.from) === false)
       plain.add(flight)
     return verified
   }
@@ -171,9 +195,9 @@ export function createEvmSettler(given: EvmSettlerOptions): Settler {
   return {
     id: idOf(network, keys.all),
     network,
-    scheme: 'exact',
+    schemes: ['exact', 'upto'],
     isExclusive: true,
-    offerExtra: () => none,
+    offerExtra: (_payTo, scheme) => (scheme === 'upto' ? uptoExtras.get(keys.preferred)! : none),
     minPriceAtomic: options.minPriceAtomic,
     check(payment, terms) {
       const checked = check(payment, terms)
@@ -182,12 +206,13 @@ export function createEvmSettler(given: EvmSettlerOptions): Settler {
     async verify(payment, _terms, identity, { storeId }) {
       if (!keys.isStarted) return notStarted
       const flight = budgets.take(identity, storeId)
-      if (typeof flight === 'string') return noPlaceRefusals[flight]
+      if (typeof flight === 'string') return admissionRefusals[flight]
       try {
         const verified = await verifyHeld(payment, identity, flight)
         if (verified.ok) return { ok: true, hold: flight }
-        // One that is used stands on chain, for anybody to read and to present again: that is no failure of who signed it.
-        if (verified.transient !== true && verified.reason !== reasons.nonceUsed) flight.refused()
+        // A used authorization is public on chain, and any client can present it. So the payer is not blamed for it.
+        const isUsed = verified.reason === reasons.nonceUsed || verified.reason === reasons.permit2Nonce
+        if (verified.transient !== true && !isUsed) flight.refused()
         flight.release()
         return verified
       } catch (error) {
@@ -196,27 +221,30 @@ export function createEvmSettler(given: EvmSettlerOptions): Settler {
       }
     },
     settle: async (payment, terms, identity, store, hold) =>
-      keys.isStarted ? settle(payment, terms, identity, store, hold) : { ...notStarted, status: 'rejected' },
+      keys.isStarted
+        ? settlement.settle(payment, terms, identity, store, hold)
+        : { ...notStarted, status: 'rejected' },
+    transact: (call, storeId) => transacting.send(call, storeId),
     async recover(records) {
       await Promise.all(keys.all.map(({ account }) => account.hasGaps && account.repair()))
       const outcomes = await recover(records)
       const head = first!.heads.lately()
-      const likelyWei = head && BigInt(maxGas) * leastFee(head, options)
+      const likelyWei = head && BigInt(maxGas) * minFee(head, options)
       for (const [i, record] of records.entries()) {
-        // Whoever has written so into the row has counted what was mined for nothing.
+        // If the transaction had no effect, its cost was counted when the payment's outcome was written.
         if (hasCounted(record)) continue
         const outcome = outcomes[i]!
-        finds.add(record, outcome, costOfFound(record, outcome, mined.get(record), likelyWei, options))
+        budgets.found(record, outcome, costOfFound(record, outcome, mined.get(record), likelyWei, options))
       }
       return outcomes
     },
-    booked: finds.booked,
-    overtaken: budgets.overtaken,
-    forgetConcluded: budgets.forgetConcluded,
+    booked: (record, outcome) => budgets.booked(record, outcome),
+    overtaken: (payment, outcome) => budgets.overtaken(payment, outcome),
+    forgetConcluded: (concludedOf) => budgets.forgetConcluded(concludedOf),
     stillOnChain,
     paymentsOf: ({ bytes }) =>
-      transfersIn(bytes).map(({ token, from, nonce }) =>
-        evmPaymentKey(evmPaymentKeyPrefix(network, token), from, nonce),
+      transfersIn(bytes).map(({ contract, from, nonce }) =>
+        evmPaymentKey(evmPaymentKeyPrefix(network, contract), from, nonce),
       ),
     keys: keys.all,
     async start(open, mayGoOn) {
@@ -225,7 +253,7 @@ export function createEvmSettler(given: EvmSettlerOptions): Settler {
     },
     refusesAll,
     diagnose: async () => [
-      ...(await diagnoseEvm({ options, rpc, keys: keys.all })),
+      ...(await diagnose(options, rpc, keys.all)),
       ...budgets.diagnose(),
       ...keys.troubles(),
     ],
@@ -242,9 +270,80 @@ const none = {}
 const hasCounted = ({ errorReason }: PaymentRecord): boolean =>
   errorReason === reasons.transaction || errorReason === reasons.transferEvent
 
-/** That of its key; where there are several, a name of all of them together. */
+/** The settler's id is the id of its only key, or one name for all its keys. */
 const idOf = (network: string, keys: readonly EvmKey[]): string =>
   `evm:${network}:${keys
     .map(({ account }) => account.address.toLowerCase())
     .sort()
     .join('+')}`
+
+/** The operator is warned if the account can pay for fewer payments than this. */
+const LOW_PAYMENTS = 20n
+
+/** Sentences for the operator about what is wrong with a network's settlement. Empty when nothing is wrong. */
+async function diagnose(
+  options: Required<EvmSettlerOptions>,
+  rpc: Rpc,
+  keys: readonly EvmKey[],
+): Promise<string[]> {
+  const { network, assets } = options
+  try {
+    const heads = await Promise.all(keys.map((key) => key.heads.fresh()))
+    const words = [...staleness(heads[0]!, options), ...funding(heads, keys, options)]
+    for (const asset of assets) {
+      if (asset.network === network) words.push(...(await tokenFaults(rpc, asset)))
+    }
+    return words
+  } catch (error) {
+    return [`${network}: ${error instanceof Error ? error.message : 'the nodes cannot be queried'}`]
+  }
+}
+
+function staleness(head: Head, { network, clock, staleHeadMs }: Required<EvmSettlerOptions>): string[] {
+  const ageMs = clock.now() - head.timestamp * 1000
+  if (ageMs <= staleHeadMs) return []
+  return [
+    `${network}: the node's newest block is ${Math.round(ageMs / 1000)} s old, so the node is behind or the clock is wrong.`,
+  ]
+}
+
+function funding(
+  heads: readonly Head[],
+  keys: readonly EvmKey[],
+  options: Required<EvmSettlerOptions>,
+): string[] {
+  const { network } = options
+  const { baseFee } = heads[0]!
+  if (baseFee > options.maxFeePerGasWei) {
+    return [`${network}: gas costs ${baseFee} wei now, above maxFeePerGas, so no payment can be settled.`]
+  }
+  return heads.flatMap((head, i) => {
+    const payments = paymentsAhead(head, options)
+    if (payments >= LOW_PAYMENTS) return []
+    return `${network}: the settling account ${keys[i]!.account.address} can pay the fees of at most ${payments} more payments. Send ether to the account.`
+  })
+}
+
+async function tokenFaults(rpc: Rpc, asset: Asset): Promise<string[]> {
+  const { network, address, decimals, eip712, transferMethod } = asset
+  const name = `${network}: token ${asset.symbol} at ${address}`
+  if (eip712 === undefined)
+    return transferMethod === 'permit2' ? [] : [`${name} has no eip712 name and version configured.`]
+  const [separator, digits] = await rpc.batch([
+    reading(token.domainSeparator(address)),
+    reading(token.decimals(address)),
+  ])
+  const found = separator?.ok ? wordOf(separator.result) : undefined
+  if (found === undefined) return [`${name} is not a contract with an EIP-712 domain.`]
+  const expected = domainSeparator({ ...eip712, chainId: chainIdOf(network), verifyingContract: address })
+  const faults: string[] = []
+  if (found !== BigInt(`0x${Buffer.from(expected).toString('hex')}`)) {
+    faults.push(
+      `${name} signs with another EIP-712 domain than name "${eip712.name}", version "${eip712.version}".`,
+    )
+  }
+  const actual = digits?.ok ? wordOf(digits.result) : undefined
+  if (actual !== BigInt(decimals))
+    faults.push(`${name} has ${actual ?? 'no'} decimals, expected ${decimals}.`)
+  return faults
+}

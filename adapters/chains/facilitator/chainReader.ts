@@ -1,19 +1,22 @@
 import type { PaymentIdentity, PaymentRecord } from '../../../core/domain/payment.ts'
-import type { LookedUp, OnChain, SettleOutcome } from '../../../core/ports/chains/settler.ts'
+import type { OnChain, SettleOutcome, TracedRecord } from '../../../core/ports/chains/settler.ts'
 
-/** What has to be known of a payment to look for it on chain; the payload, as JSON, tells when it has expired on Solana. */
+/**
+ * The fields that identify a payment on chain. On Solana the payload (JSON) contains the block hash that decides when the payment
+ * expires.
+ */
 export type TracedPayment = PaymentIdentity &
   Pick<PaymentRecord, 'attempt' | 'claimedAtMs' | 'transaction'> &
-  Partial<Pick<PaymentRecord, 'payload' | 'block' | 'event'>> &
-  Pick<LookedUp, 'withheld'>
+  Partial<Pick<PaymentRecord, 'payload' | 'block' | 'event' | 'chargedAtomic'>> &
+  Pick<TracedRecord, 'withheld'>
 
-/** Reads from the chain what became of a payment that somebody else settles. It sends nothing. */
+/** Reads from the chain the outcome of a payment that a facilitator settles. It sends nothing. */
 export interface ChainReader {
-  /** Waits for the transaction that the attempt names, and tells by its events or balances what it did. */
+  /** Waits for the transaction that the attempt names, and reads its effect from its events or balances. */
   prove(payment: TracedPayment, timeoutMs: number): Promise<SettleOutcome>
-  /** Looks for payments by their nonces, whoever broadcast them; an outcome for each, in order. Never rejects. */
+  /** Searches for payments by their nonces, regardless of the sender. Returns an outcome for each, in order. Never rejects. */
   recover(payments: readonly TracedPayment[]): Promise<SettleOutcome[]>
-  /** As the settler's. */
+  /** See `Settler.stillOnChain`. */
   stillOnChain(payments: readonly TracedPayment[]): Promise<OnChain[]>
   close(): void
 }

@@ -3,11 +3,11 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import type { SettlementAttempt } from '../../../core/domain/payment.ts'
 import { startLocalEvm } from '../../../localnet/evm/startLocalEvm.ts'
-import { createEgress } from '../../egress/createEgress.ts'
-import { network, newAccount, recordOf, seller } from '../evm/settler.fixture.ts'
-import { isOnChain, recoverOne } from '../lookUpOne.fixture.ts'
-import { type Routes, start, startFacilitator } from './facilitator.fixture.ts'
-import { paymentFor, setStage, terms } from './referenceFacilitator.fixture.ts'
+import { network, newAccount, recordOf, seller } from '../../../test/helpers/chains/evm/settler.ts'
+import { type Routes, start, startFacilitator } from '../../../test/helpers/chains/facilitator/facilitator.ts'
+import { paymentFor, setStage, terms } from '../../../test/helpers/chains/facilitator/referenceFacilitator.ts'
+import { isOnChain, recoverOne } from '../../../test/helpers/chains/recoverOne.ts'
+import { createEgress } from '../../egress/egress.ts'
 
 t.test(
   'a settlement that never arrived is asked for again when the chain has nothing of it: charged once, asked a few times at most',
@@ -29,13 +29,13 @@ t.test(
     const outcome = await settler.settle(payment, terms, identity, async (one) => stored.push(one) > 0)
     t.match(outcome, { status: 'pending' })
     const record = { ...recordOf(identity, stored[0]!), payload: JSON.stringify(payment) }
-    const settles = () => facilitator.asked.filter(({ route }) => route === 'settle')
+    const settles = () => facilitator.requests.filter(({ route }) => route === 'settle')
     const look = (tries: number) => recoverOne(settler, { ...record, tries })
     t.match(await look(0), { status: 'pending' })
     t.equal(settles().length, 1)
     isDeaf = false
     await chain.setAutomine(false)
-    t.match(await look(1), { status: 'pending', lookAgainMs: 2_000 })
+    t.match(await look(1), { status: 'pending', recheckMs: 2_000 })
     while (answered.length === 0) await sleep(5)
     for (const tries of [1, 2, 3, 5, 30]) await look(tries)
     t.equal(settles().length, 2, 'not while it is being asked, and seldom')
@@ -62,20 +62,20 @@ t.test('a buyer who comes back does not use up the times that a facilitator is a
   const { payment, identity } = await paymentFor(settler, newAccount())
   const attempt = { settler: facilitator.url, bytes: '', transaction: '', sequence: null }
   const record = { ...recordOf(identity, attempt), payload: JSON.stringify(payment) }
-  const settles = () => facilitator.asked.filter(({ route }) => route === 'settle').length
+  const settles = () => facilitator.requests.filter(({ route }) => route === 'settle').length
   let tries = 0
-  /** As often as it is looked up in half a minute when somebody asks for it all the time. */
-  const looks = async (ageMs: number, expected: number) => {
+  /** The number of checks in half a minute if a buyer requests them all the time. */
+  const polls = async (ageMs: number, expected: number) => {
     for (let i = 0; i < 15; i++) {
       await recoverOne(settler, { ...record, claimedAtMs: Date.now() - ageMs, tries: tries++ })
       if (i === 2) while (settles() < expected) await sleep(5)
     }
     t.equal(settles(), expected)
   }
-  await looks(0, 1)
-  await looks(31_000, 2)
-  await looks(61_000, 3)
-  await looks(120_000, 3)
+  await polls(0, 1)
+  await polls(31_000, 2)
+  await polls(61_000, 3)
+  await polls(120_000, 3)
 })
 
 t.test('what waited for a connection to the facilitator and never got one was not sent', async (t) => {
@@ -110,7 +110,7 @@ t.test('what waited for a connection to the facilitator and never got one was no
   t.ok(outcomes.every(({ status }) => status === 'rejected'))
   t.equal(waiting.length, asked, 'none of them got through')
   const answering = setInterval(() => {
-    for (const answer of waiting.splice(0)) answer()
+    for (const respond of waiting.splice(0)) respond()
   }, 20)
   t.teardown(() => clearInterval(answering))
   await Promise.all(sent)
@@ -155,7 +155,7 @@ t.test('an answer that leaves a doubt leaves the payment open', async (t) => {
     const settler = await start(t, facilitator.url)
     const { payment, identity } = await paymentFor(settler)
     t.match(await settler.settle(payment, terms, identity, async () => true), { status: 'pending' }, what)
-    t.equal(facilitator.asked.filter(({ route }) => route === 'settle').length, 1, 'settle is sent once')
+    t.equal(facilitator.requests.filter(({ route }) => route === 'settle').length, 1, 'settle is sent once')
   }
 })
 

@@ -3,20 +3,26 @@ import t, { type Test } from 'tap'
 import type { PaymentRecord } from '../../../core/domain/payment.ts'
 import { readWireTransaction } from '../../../core/solana/wire.ts'
 import type { PaymentPayload } from '../../../core/x402/types.ts'
-import { sendSolana } from '../../../localnet/sendToken.fixture.ts'
 import { samplePayment } from '../../../test/contracts/samples.ts'
-import { isOnChain, recoverOne } from '../lookUpOne.fixture.ts'
-import { addressOf, network, realPayment, termsOf, usdc } from '../solana/payments.fixture.ts'
-import { cosign } from '../solana/settle/cosign.ts'
-import { parseFeePayerKey } from '../solana/settle/parseFeePayerKey.ts'
-import { setStage } from '../solana/stage.fixture.ts'
-import type { RemoteSettlerOptions } from './createRemoteSettler.ts'
-import { type Asked, start, startFacilitator } from './facilitator.fixture.ts'
+import { type Asked, start, startFacilitator } from '../../../test/helpers/chains/facilitator/facilitator.ts'
+import { isOnChain, recoverOne } from '../../../test/helpers/chains/recoverOne.ts'
+import {
+  addressOf,
+  network,
+  realPayment,
+  termsOf,
+  usdc,
+} from '../../../test/helpers/chains/solana/payments.ts'
+import { setStage } from '../../../test/helpers/chains/solana/stage.ts'
+import { sendSolana } from '../../../test/helpers/localnet/sendToken.ts'
+import { parseFeePayerKey } from '../solana/settle/feePayers.ts'
+import { cosign } from '../solana/settle/transaction.ts'
+import type { RemoteSettlerOptions } from './settler.ts'
 
-/** A chain, and a facilitator that signs and sends; `answer` changes what it says about it. */
+/** A chain, and a facilitator that signs and sends. `answer` changes the facilitator's response. */
 async function stageWith(
   t: Test,
-  answer: (signature: string) => unknown,
+  respond: (signature: string) => unknown,
   isSent = true,
   more: Partial<RemoteSettlerOptions> = {},
 ) {
@@ -34,7 +40,7 @@ async function stageWith(
       const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'sendTransaction', params })
       const headers = { 'content-type': 'application/json' }
       if (isSent) await fetch(chain.rpcUrl, { method: 'POST', headers, body })
-      return answer(signed.signature)
+      return respond(signed.signature)
     },
   })
   let ahead = 0
@@ -185,7 +191,7 @@ t.test('what a node lists and can not show may be the payment: it is not called 
     signature = transaction
     return { success: 'perhaps' }
   })
-  // As behind a load balancer: the node that shows transactions is not the one that lists them.
+  // As behind a load balancer, where one node returns transactions and another lists them.
   const lift = rpc.add('getTransaction', { kind: 'result', result: null })
   t.match(await settle(), { status: 'pending' })
   chain.advanceSlots(400)

@@ -2,13 +2,18 @@ import { Keypair } from '@solana/web3.js'
 import t from 'tap'
 import type { PaymentRecord } from '../../../core/domain/payment.ts'
 import { systemClock as clock } from '../../../core/ports/clock.ts'
-import { tokenProgramAddress } from '../../../core/solana/programs.ts'
-import { sendSolana, transferInstruction } from '../../../localnet/sendToken.fixture.ts'
-import { createMemory } from '../../memory/store/memory.ts'
-import { openMemory } from '../../memory/store/openMemory.ts'
-import { addressOf, network, realPayment, termsOf, usdc } from './payments.fixture.ts'
+import { tokenProgramAddress } from '../../../core/solana/addresses.ts'
+import {
+  addressOf,
+  network,
+  realPayment,
+  termsOf,
+  usdc,
+} from '../../../test/helpers/chains/solana/payments.ts'
+import { price, type Stage, setStage } from '../../../test/helpers/chains/solana/stage.ts'
+import { sendSolana, transferInstruction } from '../../../test/helpers/localnet/sendToken.ts'
+import { openTestStore } from '../../../test/helpers/store/testStore.ts'
 import { reasons } from './reasons.ts'
-import { price, type Stage, setStage } from './stage.fixture.ts'
 
 async function staged(
   t: { teardown(close: () => Promise<void>): void },
@@ -24,7 +29,7 @@ const lamports = ({ chain, cast }: Stage) => chain.balanceSol(addressOf(cast.fee
 /** Verifies payments of one payer at once. */
 async function verifyAtOnce(stage: Stage, payer: Keypair, count: number) {
   const terms = termsOf(stage.cast, usdc)
-  // Each is another message: of another block.
+  // Each has another block hash, so its message is different.
   const payments = []
   for (let i = 0; i < count; i++) {
     payments.push(await realPayment(payer, terms, stage.chain.rpcUrl))
@@ -36,8 +41,10 @@ async function verifyAtOnce(stage: Stage, payer: Keypair, count: number) {
       const checked = await stage.settler.check(payment, terms)
       if (!checked.ok) return void refused.push(checked.reason)
       const { identity } = checked
-      const answer = await stage.settler.verify(payment, terms, identity, { storeId: 'store' })
-      return answer.ok ? { payment, terms, identity, hold: answer.hold } : void refused.push(answer.reason)
+      const response = await stage.settler.verify(payment, terms, identity, { storeId: 'store' })
+      return response.ok
+        ? { payment, terms, identity, hold: response.hold }
+        : void refused.push(response.reason)
     }),
   )
   return { ready: verified.filter((one) => one !== undefined), refused }
@@ -115,11 +122,11 @@ for (const isKilled of [false, true]) {
   t.test(
     `what another process finds on chain costs the store’s day its fee, once, ${isKilled ? 'and where its own was killed' : 'while its own is there'}`,
     async (t) => {
-      const { gas: gasBook } = openMemory({ memory: createMemory(clock), clock })
+      const { gas: gasBook } = openTestStore({ clock, storeClock: clock })
       const stage = await staged(t, { gasBook, maxGasPerStoreAndDay: 1_000_000n })
       const { settler } = stage
       const finder = stage.another()
-      // Of this one nothing comes, and what was set apart for it is nobody's cost.
+      // This payment never lands, and what was set apart for it counts as no store's cost.
       const other = await stage.verify(await stage.pay(), finder)
       other.hold!.release()
       stage.chain.advanceSlots(1)
@@ -146,9 +153,11 @@ for (const isKilled of [false, true]) {
 t.test(
   'what is found to have failed on chain only after its call was over costs its store a day of fees at most',
   async (t) => {
-    const { gas: gasBook } = openMemory({ memory: createMemory(clock), clock })
+    const { gas: gasBook } = openTestStore({ clock, storeClock: clock })
     const stage = await staged(t, {
-      ...{ gasBook, maxGasPerStoreAndDay: 60_000n, confirmTimeoutMs: 300 },
+      gasBook,
+      maxGasPerStoreAndDay: 60_000n,
+      confirmTimeoutMs: 300,
       failureBudget: { failures: 3, windowMs: 600_000 },
     })
     const { settler, chain, cast, rpc } = stage
@@ -162,9 +171,9 @@ t.test(
       const away = { from: addressOf(payer), to: addressOf(cast.payer), amountAtomic: 10n * price }
       await sendSolana(chain, [payer], [transferInstruction(chain, tokenProgramAddress.token, away)])
       // In a block, and not sure yet, for as long as the calls wait.
-      const unsure = (answer: { value: (object | null)[] }) => ({
-        ...answer,
-        value: answer.value.map((status) => status && { ...status, confirmationStatus: 'processed' }),
+      const unsure = (response: { value: (object | null)[] }) => ({
+        ...response,
+        value: response.value.map((status) => status && { ...status, confirmationStatus: 'processed' }),
       })
       rpc.add('getSignatureStatuses', { kind: 'result', result: unsure as never })
       const settled = await Promise.all(ready.map((one) => stage.settle(one)))

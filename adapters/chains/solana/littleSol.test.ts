@@ -1,13 +1,20 @@
 import { base58 } from '@scure/base'
 import { Keypair } from '@solana/web3.js'
-import t, { type Test } from 'tap'
-import { tokenProgramAddress } from '../../../core/solana/programs.ts'
+import type { Test } from 'tap'
+import t from 'tap'
+import { tokenProgramAddress } from '../../../core/solana/addresses.ts'
 import type { PaymentPayload, PaymentRequirements } from '../../../core/x402/types.ts'
-import { signSolana, transferInstruction } from '../../../localnet/sendToken.fixture.ts'
-import { addressOf, network, realPayment, termsOf, usdc } from './payments.fixture.ts'
-import { price, staged } from './stage.fixture.ts'
+import {
+  addressOf,
+  network,
+  realPayment,
+  termsOf,
+  usdc,
+} from '../../../test/helpers/chains/solana/payments.ts'
+import { price, staged } from '../../../test/helpers/chains/solana/stage.ts'
+import { signSolana, transferInstruction } from '../../../test/helpers/localnet/sendToken.ts'
 
-/** A settler whose fee payer can pay for some ten fees, beside what it has to keep. */
+/** A settler whose fee payer can pay for about ten fees in addition to the balance that it must keep. */
 async function withLittle(t: Test, maxInFlight = 1_024) {
   const stage = await staged(t)
   const [feePayer, other] = [Keypair.generate(), Keypair.generate()]
@@ -57,7 +64,7 @@ t.test(
     let held = 0
     while ((await pay('silent')).verified.ok) held++
     t.ok(held > 0 && held < 20, `${held} places of 1024`)
-    // For as long as nobody gives way.
+    // Before a payment can give way.
     stage.ahead += 2_100
     const { verified, settle } = await pay('neighbour')
     t.strictSame(verified.ok || verified.reason, true, 'a payment of the neighbour')

@@ -6,60 +6,67 @@ import { type Clock, systemClock } from '../../../core/ports/clock.ts'
 import { type Log, silentLog } from '../../../core/ports/log.ts'
 import type { GasBook } from '../../../core/ports/store/gasBook.ts'
 import type { BudgetLimits } from '../budgets.ts'
-import type { Commitment } from './check/simulate.ts'
-import { DEFAULT_MAX_COMPUTE_UNITS, DEFAULT_MAX_MICRO_LAMPORTS_PER_UNIT } from './check/solanaRules.ts'
+import { DEFAULT_MAX_COMPUTE_UNITS, DEFAULT_MAX_MICRO_LAMPORTS_PER_UNIT } from './check/rules.ts'
+import type { Commitment } from './rpc/nodes.ts'
 
 export interface SolanaSettlerOptions {
-  /** CAIP-2 id, `solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1`. */
+  /** CAIP-2 id, such as `solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1`. */
   readonly network: NetworkId
-  /** JSON-RPC nodes, the preferred one first; the next takes over when it fails or serves another cluster. */
+  /** JSON-RPC nodes, the preferred node first. The next node takes over when one fails or serves another cluster. */
   readonly rpcUrls: readonly string[]
-  /** WebSocket of a node: settlements are noticed sooner. Not needed. */
+  /** WebSocket URL of a node. If it is set, the gateway detects settlements sooner. Optional. */
   readonly wsUrl?: string
   /**
-   * Keys of the accounts that pay the fees, at least one: 64 bytes as base58 or as a JSON array. They never hold buyers' money.
+   * Keys of the accounts that pay the fees. There is at least one, each 64 bytes as base58 or as a JSON array. Buyers' money never
+   * goes to these accounts.
    */
   readonly privateKeys: readonly string[]
-  /** Tokens that may be paid in; those of other networks are left out. */
+  /** Tokens that buyers may pay with. Tokens of other networks are ignored. */
   readonly assets: readonly Asset[]
-  /** Most compute units that a payment may ask for. Default 400,000. */
+  /** Maximum number of compute units that a payment may request. Default 400,000. */
   readonly maxComputeUnits?: number
-  /** Highest price of a compute unit, in millionths of a lamport. Default 200,000: with the limit, 80,000 lamports. */
+  /**
+   * Highest price of a compute unit, in millionths of a lamport. Default 200,000, which is 80,000 lamports with the default limit
+   * of units.
+   */
   readonly maxMicroLamportsPerUnit?: number
-  /** When a transfer counts. `confirmed` (default): two thirds of the stake voted for its block. */
+  /** The commitment at which a transfer counts. With `confirmed` (default), two thirds of the stake voted for its block. */
   readonly commitment?: Commitment
-  /** Limit of one request to a node, in ms. Default 10,000. */
+  /** Timeout of one request to a node, in ms. Default 10,000. */
   readonly rpcTimeoutMs?: number
-  /** How long a call waits for its transfer before it is answered `settlement_pending`, in ms. Default 30,000. */
+  /** How long a call waits for its transfer before it gets `settlement_pending`, in ms. Default 30,000. */
   readonly confirmTimeoutMs?: number
-  /** Least time between questions whether transactions have landed, and before the first one, in ms. Default 10. */
+  /** Shortest time between polls for transactions, and before the first poll, in ms. Default 10. */
   readonly firstPollMs?: number
-  /** Most time between these questions; they thin out to it, in ms. Default 1,000. */
+  /** Longest time between polls, in ms. The pauses grow up to it. Default 1,000. */
   readonly pollMs?: number
-  /** Before the first question while the WebSocket is open, in ms. Default 2,000. */
+  /** Time before the first poll while the WebSocket is open, in ms. Default 2,000. */
   readonly pollMsWithSocket?: number
-  /** How often the same bytes are sent again while their outcome is awaited, in ms. Default 4,000. */
+  /** How often the same bytes are sent again while a call waits for their outcome, in ms. Default 4,000. */
   readonly rebroadcastMs?: number
-  /** After this time since `verify`, the node simulates once more before it takes the transaction, in ms. Default 5,000. */
+  /** How long after `verify` the node has to simulate again before it accepts the transaction, in ms. Default 5,000. */
   readonly preflightAfterMs?: number
-  /** How often sellers without an account of the token are looked at again, in ms. Default 20,000. */
+  /** How often payees without an account of the token are rechecked, in ms. Default 20,000. */
   readonly payeeAgainMs?: number
-  /** Payments on their way at once, of all payers; more are refused for the moment. Default 1,024. */
+  /** Maximum number of payments in flight, over all payers. The gateway refuses more until some end. Default 1,024. */
   readonly maxInFlight?: number
-  /** Of one payer. Default 100. Their sum may not be more than the payer has either. */
+  /** Maximum number of payments in flight per payer. Default 100. The payer's balance must also cover their total. */
   readonly maxInFlightPerPayer?: number
   /**
-   * Failures that one payer may cause in any window; a payment on its way counts as one until it has settled. Default 100 in
+   * Failures that a payer may cause per window. A payment in flight counts as a failure until it has settled. Default 100 per
    * 600,000 ms.
    */
   readonly failureBudget?: BudgetLimits['failureBudget']
-  /** Most that the settlements of one store may cost in a day (UTC), in lamports. Default 1 SOL. */
+  /** Highest cost of one store's settlements per day (UTC), in lamports. Default 1 SOL. */
   readonly maxGasPerStoreAndDay?: bigint
-  /** Lowest price of a link that is offered here, in millionths of a dollar. Default 0. */
+  /** Lowest link price for which this network is offered, in millionths of a dollar. Default 0. */
   readonly minPriceAtomic?: AtomicAmount
-  /** Keeps the gas of the day over restarts. */
+  /** Stores the day's gas costs, so that a restart does not reset them. */
   readonly gasBook?: GasBook | undefined
-  /** True where `start` is called before the first payment: until it has succeeded, payments are refused. Default false. */
+  /**
+   * Whether the caller runs `start` before the first payment. If so, the settler refuses payments until `start` has succeeded.
+   * Default false.
+   */
   readonly needsStart?: boolean
   readonly clock?: Clock
   readonly log?: Log
@@ -73,7 +80,7 @@ export type ReadOptions = Required<Omit<SolanaSettlerOptions, 'wsUrl'>> & {
 /**
  * Fills in the defaults.
  *
- * @throws {TollgateError} `VALIDATION_ERROR` for what could never work
+ * @throws {TollgateError} `VALIDATION_ERROR` for options that could never work
  */
 export function readOptions(options: SolanaSettlerOptions): ReadOptions {
   const { network } = options
@@ -117,7 +124,7 @@ export function readOptions(options: SolanaSettlerOptions): ReadOptions {
   }
 }
 
-/** The URL itself is not repeated: it may hold a key. */
+/** The message does not repeat the URL, because the URL may contain a key. */
 function assertUrl(url: string, protocols: readonly string[], what: string): void {
   if (URL.canParse(url) && protocols.includes(new URL(url).protocol)) return
   throw new TollgateError('VALIDATION_ERROR', `Expected ${what} to begin with ${protocols.join('// or ')}//.`)

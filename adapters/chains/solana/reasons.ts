@@ -1,7 +1,6 @@
 /**
- * Reasons that a Solana payment is refused with, as `errorReason` on the wire. The names are those of the public
- * x402 packages (`@x402/svm` 2.27, and for the cases that it has no name for, x402 version 1), so that clients that
- * know one facilitator know this one.
+ * Reasons for refusing a Solana payment, as `errorReason` in responses. The names are those of the public x402 packages
+ * (`@x402/svm` 2.27, or x402 version 1 if that has none), so that clients of other facilitators understand them.
  */
 export const reasons = {
   unsupportedScheme: 'invalid_exact_svm_unsupported_scheme',
@@ -28,7 +27,7 @@ export const reasons = {
   amountMismatch: 'invalid_exact_svm_payload_amount_mismatch',
   memoCount: 'invalid_exact_svm_payload_memo_count',
   memoMismatch: 'invalid_exact_svm_payload_memo_mismatch',
-  /** By place, from the fourth instruction to the seventh; `unknownOptional` at any other place. */
+  /** By the instruction's index, from the fourth to the seventh. Any other index has `unknownOptional`. */
   unknownInstruction: [
     'invalid_exact_svm_payload_unknown_fourth_instruction',
     'invalid_exact_svm_payload_unknown_fifth_instruction',
@@ -44,7 +43,7 @@ export const reasons = {
   insufficientFunds: 'insufficient_funds',
   duplicate: 'duplicate_settlement',
   pending: 'settlement_pending',
-  /** The specification's words for a fault that is not the payment's. */
+  /** The specification's word for a fault that the payment did not cause. */
   verifyFault: 'unexpected_verify_error',
   settleFault: 'unexpected_settle_error',
 } as const

@@ -1,20 +1,28 @@
 import { base58 } from '@scure/base'
 import { Keypair, type TransactionInstruction } from '@solana/web3.js'
 import t, { type Test } from 'tap'
-import { memoProgram, tokenProgramAddress } from '../../../core/solana/programs.ts'
+import { memoProgram, tokenProgramAddress } from '../../../core/solana/addresses.ts'
 import type { PaymentPayload } from '../../../core/x402/types.ts'
+import { isOnChain, recoverOne } from '../../../test/helpers/chains/recoverOne.ts'
+import {
+  addressOf,
+  instruction,
+  network,
+  newCast,
+  rulesOf,
+  termsOf,
+  usdc,
+} from '../../../test/helpers/chains/solana/payments.ts'
+import { type Prepared, price, type Stage, setStage } from '../../../test/helpers/chains/solana/stage.ts'
 import {
   type SignedSolana,
   signAgain,
   signSolana,
   submitSolana,
   transferInstruction,
-} from '../../../localnet/sendToken.fixture.ts'
-import { isOnChain, recoverOne } from '../lookUpOne.fixture.ts'
-import { checkSolanaPayment } from './check/checkSolanaPayment.ts'
-import { addressOf, instruction, network, newCast, rulesOf, termsOf, usdc } from './payments.fixture.ts'
+} from '../../../test/helpers/localnet/sendToken.ts'
+import { checkSolanaPayment } from './check/payment.ts'
 import { reasons } from './reasons.ts'
-import { type Prepared, price, type Stage, setStage } from './stage.fixture.ts'
 
 const computeBudget = 'ComputeBudget111111111111111111111111111111'
 const unitLimit = instruction(computeBudget, Buffer.from([2, 0x40, 0x42, 0x0f, 0]))
@@ -204,7 +212,7 @@ t.test('nothing but the transfer is taken, and only where the terms name its pay
     ...terms,
     extra: { feePayer: addressOf(other) },
   })
-  // Somebody else pays the fee: two signatures.
+  // Another account pays the fee, so there are two signatures.
   await refused(signSolana(chain, [other, cast.payer], [transfer()]), reasons.feePayerNotManaged, {
     ...terms,
     extra: { feePayer: addressOf(other) },
@@ -214,7 +222,7 @@ t.test('nothing but the transfer is taken, and only where the terms name its pay
     Promise.resolve({ base64: unsigned.toString('base64'), signature: '' }),
     reasons.signatureInvalid,
   )
-  // Rules that do not take them: a facilitator signs the fee itself.
+  // Rules that do not accept them, because a facilitator signs for the fee itself.
   const signed = await sign([transfer()])
   t.match(checkSolanaPayment(payment(signed.base64), terms, rulesOf(newCast())), {
     ok: false,

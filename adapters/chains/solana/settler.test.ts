@@ -1,8 +1,22 @@
 import t from 'tap'
-import { isOnChain } from '../lookUpOne.fixture.ts'
-import { addressOf, changed, dollar2022, edit, network, usdc } from './payments.fixture.ts'
+import { isOnChain } from '../../../test/helpers/chains/recoverOne.ts'
+import {
+  addressOf,
+  changed,
+  dollar2022,
+  edit,
+  network,
+  usdc,
+} from '../../../test/helpers/chains/solana/payments.ts'
+import {
+  bought,
+  price,
+  sold,
+  staged,
+  startingLamports,
+  startingTokens,
+} from '../../../test/helpers/chains/solana/stage.ts'
 import { reasons } from './reasons.ts'
-import { bought, price, sold, staged, startingLamports, startingTokens } from './stage.fixture.ts'
 
 t.test('a payment with Token or Token-2022 moves exactly its price, once', async (t) => {
   const stage = await staged(t)
@@ -27,14 +41,14 @@ t.test('the most that a payment can cost the fee payer is what the caps say', as
   const stage = await staged(t)
   const withFee = async (units: number, microLamports: bigint) => {
     const { payment, terms } = await stage.pay()
-    const dear = edit(payment, stage.cast.payer, ({ instructions }) => {
+    const expensive = edit(payment, stage.cast.payer, ({ instructions }) => {
       const [limit, unitPrice] = [Buffer.alloc(5, 2), Buffer.alloc(9, 3)]
       limit.writeUInt32LE(units, 1)
       unitPrice.writeBigUInt64LE(microLamports, 1)
       instructions[0] = changed(instructions[0]!, { data: limit })
       instructions[1] = changed(instructions[1]!, { data: unitPrice })
     })
-    return { payment: dear, terms, checked: await stage.settler.check(dear, terms) }
+    return { payment: expensive, terms, checked: await stage.settler.check(expensive, terms) }
   }
   t.ok((await withFee(60_000, 100_000n)).checked.ok, 'as clients ask for that mean to land in a full block')
   const { payment, terms, checked } = await withFee(400_000, 200_000n)
@@ -99,9 +113,9 @@ t.test(
     stage.rpc.resetCounters()
     t.match((await stage.settle(paid)).outcome, { status: 'pending' })
     t.equal(stage.rpc.calls('sendTransaction'), 1)
-    const looks = stage.rpc.calls('getSignatureStatuses')
+    const polls = stage.rpc.calls('getSignatureStatuses')
     // 10, 20, 40 and so on to 1,280 ms: 8 polls. A pause of 10 ms each time would be 150.
-    t.ok(looks < 20, `${looks} polls`)
+    t.ok(polls < 20, `${polls} polls`)
     const left = process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length
     await stage.settler.close()
     t.equal(
@@ -140,12 +154,12 @@ t.test('nothing is sent before the attempt is stored, nor when it can not be', a
     })
   }
   const storing = Promise.withResolvers<boolean>()
-  const asked = Promise.withResolvers<void>()
+  const requested = Promise.withResolvers<void>()
   const settling = stage.settler.settle(payment, terms, identity, () => {
-    asked.resolve()
+    requested.resolve()
     return storing.promise
   })
-  await asked.promise
+  await requested.promise
   t.equal(stage.rpc.calls('sendTransaction'), 0)
   t.equal(sold(stage), 0n)
   storing.resolve(true)

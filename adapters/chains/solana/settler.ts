@@ -3,29 +3,27 @@ import type { Refusal, SettleOutcome, Settler } from '../../../core/ports/chains
 import { readMessage } from '../../../core/solana/message.ts'
 import { readWireTransaction, type WireTransaction } from '../../../core/solana/wire.ts'
 import type { PaymentPayload, PaymentRequirements } from '../../../core/x402/types.ts'
-import { createBudgets, type Flight } from '../budgets.ts'
-import { createFinds } from '../finds.ts'
-import { noPlaceRefusals, notStarted, refuse, refuseForNow, sumInFlight } from '../refuse.ts'
-import { checkSolanaPayment } from './check/checkSolanaPayment.ts'
-import { createMintFacts } from './check/mintFacts.ts'
+import { Budgets, type Flight } from '../budgets.ts'
+import { admissionRefusals, notStarted, refuse, refuseForNow, sumInFlight } from '../refusals.ts'
+import { createMintFacts, type MintFacts } from './check/mintFacts.ts'
 import { createPayees } from './check/payees.ts'
-import { type SimulationRefusal, simulatedAt, simulatePayment } from './check/simulate.ts'
-import { solanaRules } from './check/solanaRules.ts'
-import { readTransfer } from './check/transfer.ts'
-import { diagnoseSolana } from './diagnose.ts'
-import { readOptions, type SolanaSettlerOptions } from './options.ts'
+import { checkSolanaPayment } from './check/payment.ts'
+import { solanaRules } from './check/rules.ts'
+import { type SimulationRefusal, simulatedAt, simulatePayment } from './check/simulation.ts'
+import { isSelfPaid, readTransfer } from './check/transfer.ts'
+import { type ReadOptions, readOptions, type SolanaSettlerOptions } from './options.ts'
 import { createRecovery } from './prove/recovery.ts'
 import { reasons } from './reasons.ts'
-import { createSolanaRpc, type WithContext } from './rpc/createSolanaRpc.ts'
-import { createConfirmer } from './settle/confirm.ts'
-import { cosign, isSelfPaid } from './settle/cosign.ts'
-import { createFeePayers } from './settle/feePayers.ts'
+import { createSolanaRpc, type WithContext } from './rpc/nodes.ts'
+import { Confirmer } from './settle/confirmations.ts'
+import { createFeePayers, type FeePayers, LOW_PAYMENTS, paymentsAhead } from './settle/feePayers.ts'
 import { createSettle } from './settle/settlement.ts'
+import { cosign } from './settle/transaction.ts'
 
-/** What the check found out. */
+/** The results of the check. */
 type Known = Omit<Prepared, 'verifiedAtMs' | 'seenSlot'>
 
-/** What is known of a payment between its check and its settlement. */
+/** The data of a payment that the settler keeps between check and settlement. */
 interface Prepared {
   readonly transaction: WireTransaction
   readonly transferAt: number
@@ -33,14 +31,16 @@ interface Prepared {
   readonly feeLamports: bigint
   readonly feePayer: string
   verifiedAtMs: number
-  /** At which the node knew its block hash. */
+  /** The slot at which the node had the payment's block hash. */
   seenSlot: number | null
 }
 
 /**
- * Makes the settler of one Solana network with fee payers and nodes of its own: x402 scheme `exact`, versions 1 and 2.
- * Creation sends nothing. Several processes may share fee payers: a transaction's id is made of its message, which names the one
- * that the buyer signed for. Whichever of them it is, the payment is taken.
+ * Creates the settler of one Solana network, with its own fee payers and nodes. It settles the x402 scheme `exact`, versions 1 and
+ * 2. Its creation sends no request.
+ *
+ * Several processes may share fee payers, because a transaction's id depends only on its message. The message names the fee payer
+ * that the buyer signed for. A payment that names any of these fee payers is accepted.
  *
  * @example
  * const settler = createSolanaSettler({ network, rpcUrls, privateKeys, assets: builtInAssets })
@@ -53,20 +53,19 @@ export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
   const { network, assets, clock, log } = options
   const genesis = network.slice('solana:'.length)
   const rpc = createSolanaRpc({ urls: options.rpcUrls, genesis, timeoutMs: options.rpcTimeoutMs, clock, log })
-  const budgets = createBudgets(options)
-  const finds = createFinds(budgets)
+  const budgets = new Budgets(options)
   const feePayers = createFeePayers(options, rpc, () => budgets.inFlight)
   const rules = solanaRules({ ...options, feePayers: feePayers.addresses, takesSelfPaid: true })
   const mintFacts = createMintFacts(rpc, assets, clock)
   const payees = createPayees({ rpc, rules, log, againMs: options.payeeAgainMs })
-  const confirmer = createConfirmer({ ...options, rpc })
+  const confirmer = new Confirmer({ ...options, rpc })
   const settle = createSettle({ options, rpc, confirmer })
   const { recover, stillOnChain } = createRecovery({ options, rpc })
   const prepared = new WeakMap<PaymentIdentity, Prepared>()
   let isClosed = false
   let isStarted = !options.needsStart
 
-  /** The transaction of an identity that this settler gave out, or of one that stands for the same payment. */
+  /** The prepared transaction of an identity that this settler returned, or of an equal one. */
   const prepare = (
     payment: PaymentPayload,
     terms: PaymentRequirements,
@@ -77,7 +76,7 @@ export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
     const checked = checkSolanaPayment(payment, terms, rules)
     if (!checked.ok) return checked
     if (checked.identity.key !== identity.key) {
-      return refuse(reasons.settleFault, 'The payment is not the one that was checked.')
+      return refuse(reasons.settleFault, 'Expected the payment that was checked, got another one.')
     }
     return keep(identity, checked)
   }
@@ -86,7 +85,11 @@ export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
     { transaction, transferAt, source, feeLamports, feePayer }: Known,
   ) => {
     const made: Prepared = {
-      ...{ transaction, transferAt, source, feeLamports, feePayer },
+      transaction,
+      transferAt,
+      source,
+      feeLamports,
+      feePayer,
       verifiedAtMs: Number.NEGATIVE_INFINITY,
       seenSlot: null,
     }
@@ -94,7 +97,7 @@ export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
     return made
   }
 
-  /** What the payer has on the account that pays. */
+  /** The balance of the token account that pays. */
   const balanceOf = async (source: string): Promise<bigint> => {
     const context = { commitment: simulatedAt }
     const { value } = await rpc.call<WithContext<{ amount: string }>>(
@@ -105,7 +108,10 @@ export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
     return BigInt(value.amount)
   }
 
-  /** Everything that could keep a settlement from being made or paid for. @throws when no node answers */
+  /**
+   * Checks whether this process can settle, and then whether the payment is valid on chain.
+   * @throws when no node responds
+   */
   const verifyHeld = async (found: Prepared, identity: PaymentIdentity, flight: Flight) => {
     const { transaction, transferAt, source, feeLamports, feePayer } = found
     const fault = await mintFacts.faultOf(rules.assets.get(identity.asset)!.asset)
@@ -121,48 +127,49 @@ export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
     ])
     if (!verified.ok) return 'account' in verified ? blame(verified, identity) : verified
     if (balance !== undefined && balance < aheadAtomic + identity.amountAtomic) return sumInFlight
-    // Only now: anybody can have as many that never land, and they are not to keep out those that do.
+    // The slot is reserved only after verification, because any client can send payments that never land. These must not displace
+    // payments that do.
     const affords = payments === undefined ? undefined : Number(payments)
     const why = flight.reserve(feeLamports, feePayer, affords)
     if (why === 'means')
       log.error({ network, feePayer, payments }, 'the fee payer can pay for no more settlements')
-    if (why !== undefined) return noPlaceRefusals[why]
+    if (why !== undefined) return admissionRefusals[why]
     found.verifiedAtMs = clock.now()
     found.seenSlot = verified.slot
     return { ok: true } as const
   }
 
-  /** Whose account is missing or frozen, and what to do. */
+  /** Finds out whose account is missing or frozen, and how to fix it. */
   const blame = async (
     refused: SimulationRefusal,
     { asset, payTo, payer }: PaymentIdentity,
   ): Promise<Refusal> => {
     const payee = payees.payee(asset, payTo)
-    // Without an answer nobody is blamed.
-    if (!(await payee.look())) return refused
+    // Without a response from the chain, the refusal blames neither payer nor payee.
+    if (!(await payee.refresh())) return refused
     if (payee.fault !== undefined) {
-      const message = `The seller can not be paid in this token yet; pay another entry of the 402. ${payee.fault}`
+      const message = `The seller cannot be paid in this token yet. Use another payment method of the 402. ${payee.fault}`
       const reason = refused.account === 'missing' ? reasons.receiverAccount : refused.reason
       return { ok: false, reason, message }
     }
     if (refused.account !== 'missing') return refused
     const { symbol } = rules.assets.get(asset)!.asset
-    const message = `The buyer's wallet ${payer} has no account of ${symbol} to pay from. Send ${symbol} to it first; that makes the account.`
+    const message = `The buyer's wallet ${payer} has no account of ${symbol} to pay from. Send ${symbol} to the wallet first, which creates the account.`
     return { ok: false, reason: reasons.senderAccount, message }
   }
 
   return {
     id: feePayers.addresses.map(feePayers.idOf).sort().join('+'),
     network,
-    scheme: 'exact',
+    schemes: ['exact'],
     offerExtra: feePayers.offer,
     minPriceAtomic: options.minPriceAtomic,
     check(payment, terms) {
       const checked = checkSolanaPayment(payment, terms, rules)
       if (!checked.ok) return checked
       const { identity } = checked
-      // Known all the same: the buyer may be back for what it has bought.
-      if (budgets.isSpent(identity.payer)) return { ...noPlaceRefusals.payer_failures, identity }
+      // The refusal includes the identity, because the buyer may be repeating a request for an earlier purchase.
+      if (budgets.isSpent(identity.payer)) return { ...admissionRefusals.payer_failures, identity }
       keep(identity, checked)
       return { ok: true, identity }
     },
@@ -171,7 +178,7 @@ export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
       const found = prepare(payment, terms, identity)
       if ('ok' in found) return found
       const flight = budgets.take(identity, storeId)
-      if (typeof flight === 'string') return noPlaceRefusals[flight]
+      if (typeof flight === 'string') return admissionRefusals[flight]
       try {
         const verified = await verifyHeld(found, identity, flight)
         if (verified.ok) return { ok: true, hold: flight }
@@ -182,7 +189,7 @@ export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
         log.warn({ error, network }, 'a Solana payment could not be verified')
         return refuseForNow(
           reasons.verifyFault,
-          'No Solana node answers now. The payment was not used; try it again.',
+          'No Solana node responds now. The payment was not used. Try again with the same payment.',
         )
       }
     },
@@ -190,7 +197,7 @@ export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
       const found = isStarted ? prepare(payment, terms, identity) : notStarted
       if ('ok' in found) return { ...found, status: 'rejected' }
       const flight = budgets.of(hold) ?? budgets.take(identity, '')
-      if (typeof flight === 'string') return { ...noPlaceRefusals[flight], status: 'rejected' }
+      if (typeof flight === 'string') return { ...admissionRefusals[flight], status: 'rejected' }
       const stopping = { ...notNow, status: 'rejected' } as const
       if (isClosed || !flight.begin()) {
         flight.release()
@@ -199,7 +206,7 @@ export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
       let outcome: SettleOutcome = stopping
       try {
         const why = flight.reserve(found.feeLamports, found.feePayer)
-        if (why !== undefined) return { ...noPlaceRefusals[why], status: 'rejected' }
+        if (why !== undefined) return { ...admissionRefusals[why], status: 'rejected' }
         const ageMs = Math.abs(clock.now() - found.verifiedAtMs)
         outcome = await settle(
           feePayers.idOf(found.feePayer),
@@ -216,26 +223,27 @@ export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
     async recover(records) {
       const outcomes = await recover(records)
       for (const [i, record] of records.entries()) {
-        // Whoever has written into the row that it failed on chain has counted it.
+        // If the row records that the payment failed on chain, the process that wrote the row has already counted the cost.
         if (record.errorReason === reasons.transactionFailed) continue
-        finds.add(record, outcomes[i]!, costOf(record, outcomes[i]!))
+        budgets.found(record, outcomes[i]!, costOf(record, outcomes[i]!))
       }
       return outcomes
     },
-    booked: finds.booked,
-    overtaken: budgets.overtaken,
-    forgetConcluded: budgets.forgetConcluded,
+    booked: (record, outcome) => budgets.booked(record, outcome),
+    overtaken: (payment, outcome) => budgets.overtaken(payment, outcome),
+    forgetConcluded: (concludedOf) => budgets.forgetConcluded(concludedOf),
     stillOnChain,
     payee: payees.payee,
     async start() {
       await budgets.start()
       isStarted = true
-      // Transactions of one fee payer do not depend on each other, so there is nothing to take up. Reading the mints now
-      // saves the first payment a call; it is not waited for, because the gateway starts without its nodes as well.
+      // There is nothing to adopt, because transactions of one fee payer do not depend on each other. The mints are read
+      // now, so that the first payment does not have to wait for this request. The start does not wait for them, because
+      // the gateway also starts without its nodes.
       const [asset] = assets
       if (asset === undefined) return
       mintFacts.faultOf(asset).catch((error: unknown) => {
-        log.warn({ error, network }, 'no Solana node answers; payments are refused until one does')
+        log.warn({ error, network }, 'no Solana node responds, so payments are refused until a node responds')
       })
     },
     keys: feePayers.all,
@@ -253,9 +261,9 @@ export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
 }
 
 /**
- * What a payment that was found has cost, whoever sent it. What never got into a block has cost nobody a fee, and the seller its work.
+ * The cost of a payment that recovery found, regardless of the sender. A transaction that never got into a block cost no fee.
  *
- * @returns undefined for bytes that are no payment, which only a foreign row can have
+ * @returns undefined if the bytes are no payment, because another program wrote the row
  */
 function costOf({ attempt }: PaymentRecord, outcome: SettleOutcome): bigint | undefined {
   if (outcome.status === 'failed_final' && outcome.reason === reasons.blockhashExpired) return 0n
@@ -263,9 +271,41 @@ function costOf({ attempt }: PaymentRecord, outcome: SettleOutcome): bigint | un
   const message = wire && readMessage(wire.message)
   if (wire === undefined || message === undefined) return undefined
   if (isSelfPaid(wire)) return 0n
-  // Under any caps: they may have changed since.
+  // Read without limits, because the configured limits may have changed since.
   const transfer = readTransfer(message, undefined)
   return 'reason' in transfer ? undefined : transfer.feeLamports
 }
 
 const notNow = refuseForNow(reasons.settleFault, 'The settlement could not begin. Try again.')
+
+interface DiagnoseDeps {
+  readonly options: ReadOptions
+  readonly feePayers: Pick<FeePayers, 'addresses' | 'balances'>
+  readonly mintFacts: MintFacts
+}
+
+/**
+ * Sentences for the operator about why payments on this network cannot be settled. Empty if nothing is wrong. The client checks a
+ * node's cluster with its first call, so this function does not.
+ */
+async function diagnoseSolana({ options, feePayers, mintFacts }: DiagnoseDeps): Promise<string[]> {
+  const { network, assets } = options
+  const faults: string[] = []
+  try {
+    for (const [i, lamports] of (await feePayers.balances()).entries()) {
+      const payments = paymentsAhead(lamports, options)
+      if (payments >= LOW_PAYMENTS) continue
+      faults.push(
+        `${network}: the fee payer ${feePayers.addresses[i]} has ${lamports} lamports, enough for ${payments} payments at the highest fee allowed. Send SOL to it.`,
+      )
+    }
+    for (const asset of assets) {
+      const fault = await mintFacts.faultOf(asset)
+      if (fault !== undefined) faults.push(`${network}: ${fault}`)
+    }
+  } catch (error) {
+    faults.push(`${network}: ${error instanceof Error ? error.message : 'the node could not be queried'}`)
+  }
+  if (assets.length === 0) faults.push(`${network}: no token is configured, so buyers cannot pay.`)
+  return faults
+}

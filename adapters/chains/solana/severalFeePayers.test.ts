@@ -2,13 +2,13 @@ import { base58 } from '@scure/base'
 import { Keypair } from '@solana/web3.js'
 import t, { type Test } from 'tap'
 import { type SettlementAttempt, solanaPaymentKey } from '../../../core/domain/payment.ts'
+import { offersOf } from '../../../core/offers/offers.ts'
+import { payableChallenges } from '../../../core/offers/payableChallenges.ts'
 import type { Chains } from '../../../core/ports/chains/chains.ts'
 import type { Settler } from '../../../core/ports/chains/settler.ts'
-import { offersOf } from '../../../core/x402/offers.ts'
-import { payableChallenges } from '../../../core/x402/payable.ts'
-import { addressOf, network, realPayment, usdc } from './payments.fixture.ts'
+import { addressOf, network, realPayment, usdc } from '../../../test/helpers/chains/solana/payments.ts'
+import { price, sold, staged, startingLamports } from '../../../test/helpers/chains/solana/stage.ts'
 import { reasons } from './reasons.ts'
-import { price, sold, staged, startingLamports } from './stage.fixture.ts'
 
 /** A stage with a second fee payer, which has so much. */
 async function withTwo(t: Test, lamports = startingLamports) {
@@ -22,7 +22,8 @@ async function withTwo(t: Test, lamports = startingLamports) {
   return { stage, settler, privateKeys, addresses: [first, addressOf(second)] as const }
 }
 
-const feePayerOf = (settler: Settler, payTo: string) => settler.offerExtra(payTo)['feePayer'] as string
+const feePayerOf = (settler: Settler, payTo: string) =>
+  settler.offerExtra(payTo, 'exact')['feePayer'] as string
 const payees = Array.from({ length: 40 }, () => addressOf(Keypair.generate()))
 
 t.test(
@@ -35,7 +36,11 @@ t.test(
       payees.map((payTo) => feePayerOf(stage.another({ privateKeys }), payTo)),
       offered,
     )
-    t.equal(settler.offerExtra(payees[0]!), settler.offerExtra(payees[0]!), 'nothing is made for each 402')
+    t.equal(
+      settler.offerExtra(payees[0]!, 'exact'),
+      settler.offerExtra(payees[0]!, 'exact'),
+      'nothing is made for each 402',
+    )
   },
 )
 
@@ -64,9 +69,9 @@ t.test('a payment is taken for whichever of the keys it was signed, and that one
     addresses.map((address, i) => before[i]! - stage.chain.balanceSol(address)),
     [10_001n, 10_001n],
   )
-  const looks = await Promise.all(settler.keys!.map((key) => key.look()))
+  const polls = await Promise.all(settler.keys!.map((key) => key.readState()))
   t.same(
-    looks.map(({ address }) => address),
+    polls.map(({ address }) => address),
     addresses,
   )
 })
@@ -102,7 +107,7 @@ t.test('one that runs low is offered to nobody, and the 402 names the other from
   const { stage, settler, addresses } = await withTwo(t, 1_000_000n)
   const { payTo } = (await stage.pay()).terms
   const chains: Chains = { assets: [usdc], settlers: [settler], settler: () => settler }
-  // Whoever is offered the second until it is known to be low.
+  // A payee that is offered the second until it is known to be low.
   const payee = payees.find((one) => feePayerOf(settler, one) === addresses[1]) ?? payTo
   const offers = offersOf({ price: '0.01', payout: { base: null, solana: payee } }, chains, 60)
   const named: unknown[] = []
@@ -112,19 +117,19 @@ t.test('one that runs low is offered to nobody, and the 402 names the other from
   }
   const payable = offers.map((offer) => ({ ...offer, payee: { ...offer.payee!, fault: undefined } }))
   const challenges = payableChallenges(payable as never, make, () => [])
-  const ask = () => challenges.v2
-  ask()
-  ask()
+  const read = () => challenges.v2
+  read()
+  read()
   t.same(named.length, 1, 'made once while nothing changes')
   t.match((await settler.diagnose()).join(), new RegExp(`${addresses[1]} has 1000000 lamports`))
-  ask()
-  ask()
+  read()
+  read()
   t.same(named.at(-1), addresses[0])
   t.ok(named.length <= 2)
-  t.match((await settler.keys![1]!.look()).trouble, { kind: 'low', words: /runs low/ })
+  t.match((await settler.keys![1]!.readState()).trouble, { kind: 'low', words: /running low/ })
   stage.chain.airdrop(addresses[1], startingLamports)
-  await settler.keys![1]!.look()
-  ask()
+  await settler.keys![1]!.readState()
+  read()
   t.same(named.at(-1), addresses[1], 'with gas it is offered again')
 })
 

@@ -1,11 +1,17 @@
 import { PublicKey, type TransactionInstruction } from '@solana/web3.js'
 import t from 'tap'
 import { LIGHTHOUSE_PROGRAM, SYSTEM_PROGRAM } from '../../../localnet/solana/addresses.ts'
-import { addressOf, changed, edit, instruction } from './payments.fixture.ts'
+import { addressOf, changed, edit, instruction } from '../../../test/helpers/chains/solana/payments.ts'
+import {
+  price,
+  type Stage,
+  sold,
+  staged,
+  startingLamports,
+} from '../../../test/helpers/chains/solana/stage.ts'
 import { reasons } from './reasons.ts'
-import { price, type Stage, sold, staged, startingLamports } from './stage.fixture.ts'
 
-/** An assertion as wallets add them: a number of 2 or more, bytes that are no text, and accounts that it reads. */
+/** An assertion as wallets add them, with a number of 2 or more, bytes that are no text, and accounts that it reads. */
 const guard = (...accounts: string[]) =>
   instruction(
     LIGHTHOUSE_PROGRAM,
@@ -13,7 +19,7 @@ const guard = (...accounts: string[]) =>
     accounts.map((address) => ({ pubkey: new PublicKey(address), isSigner: false, isWritable: false })),
   )
 
-/** What a wallet makes of the limit, the price, the transfer and the memo that it is given. */
+/** What a wallet makes of a given limit, price, transfer and memo. */
 type Shape = (...given: TransactionInstruction[]) => TransactionInstruction[]
 
 async function payShaped(stage: Stage, shape: Shape) {

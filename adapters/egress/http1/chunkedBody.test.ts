@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { ChunkedBody } from './chunkedBody.ts'
+import { ChunkedBody } from './message.ts'
 
 /** Reads bytes that come in pieces of these sizes, then the rest. */
 function readAll(wire: Buffer, cuts: readonly number[]): { body: string; isDone: boolean; left: number } {

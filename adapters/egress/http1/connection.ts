@@ -1,27 +1,25 @@
 import type { OnReadOpts, Socket } from 'node:net'
 import type { UpstreamController, UpstreamHandler, UpstreamRequest } from '../../../core/ports/egress.ts'
-import { EgressError } from '../egressError.ts'
-import { MAX_INTERIM, tooManyInterim } from '../interimLimit.ts'
-import { ChunkedBody } from './chunkedBody.ts'
-import { chunked, readHead, untilClose, writeHead } from './head.ts'
+import { EgressError } from '../errors.ts'
+import { ChunkedBody, chunked, readHead, untilClose, writeHead } from './message.ts'
 
 export interface ConnectionOwner {
   readonly hostLine: string
   readonly maxHeaderBytes: number
-  /** The answer is whole, and the connection can carry another request. */
+  /** The response is complete, and the connection can carry another request. */
   onIdle(connection: Http1Connection): void
-  /** The connection is gone, its exchange (if any) was told. */
+  /** The connection is closed, and the handler of its exchange, if any, has been called. */
   onGone(connection: Http1Connection): void
-  /** The connection has a new point in time at which it has waited too long. */
+  /** The connection has a new deadline. `atMs` is by `performance.now()`. */
   onDeadline(atMs: number): void
 }
 
-/** One request on its way: what its handler holds as the controller. */
+/** One request in flight. Its handler gets this object as the controller. */
 export class Http1Exchange implements UpstreamController {
   readonly request: UpstreamRequest
   readonly handler: UpstreamHandler
   rawHeaders: readonly string[] | null = null
-  /** The connection that carries it; null while it waits, and after its end. */
+  /** The connection that carries the request. Null while the request waits and after its end. */
   connection: Http1Connection | null = null
 
   constructor(request: UpstreamRequest, handler: UpstreamHandler) {
@@ -43,28 +41,28 @@ export class Http1Exchange implements UpstreamController {
 }
 
 const noDeadline = Number.POSITIVE_INFINITY
-/** One read of an answer. */
+/** Size of one read of a response. */
 const READ_BYTES = 65_536
 /**
- * Read into by every connection: what came is taken before another one reads. Not on Windows, where the system fills the memory of each
- * at a time of its own.
+ * All connections share this memory, because the bytes of one read are used before another connection reads. On Windows they do
+ * not, because the system may fill each connection's memory at any time.
  */
 const shared = process.platform === 'win32' ? null : Buffer.allocUnsafeSlow(READ_BYTES)
 
 /**
- * A connection to a seller that carries one request after another, one at a time. Whatever comes that was not asked for
- * ends it: bytes behind an answer could be taken for the next one's.
+ * A connection to a seller that carries one request at a time. Unexpected bytes close it, because bytes after a response could be
+ * mistaken for the next response.
  */
 export class Http1Connection {
-  /** When its present wait is too long, by `performance.now()`. The owner watches it. */
+  /** Deadline of the current wait, by `performance.now()`. The owner closes the connection after it. */
   deadlineMs = noDeadline
   #exchange: Http1Exchange | null = null
-  /** What came of a head that is not whole; null while no head is expected. */
+  /** The part of a head that has arrived. Null while no head is expected. */
   #head: Buffer | null = null
-  /** Bytes of body to come, or how its end is told. */
+  /** Bytes of the body still to come, or how the end of the body is marked. */
   #length = 0
   #chunks: ChunkedBody | null = null
-  /** Interim answers (1xx) to the present request. */
+  /** Number of interim responses (1xx) to the current request. */
   #interim = 0
   #isKept = true
   #isPaused = false
@@ -84,10 +82,10 @@ export class Http1Connection {
   }
 
   /**
-   * The `onread` of a socket, by which it reads into memory that is there already. By itself node makes 64 KB of new memory for each
-   * read, outside of V8's heap, and so much of that in a second makes V8 look through all of its heap for what is free (bench/free.ts).
+   * The `onread` option of a socket. With it, the socket reads into existing memory. Otherwise node allocates 64 KB outside of V8's
+   * heap for each read, and many of these make V8 collect its whole heap (bench/free.ts).
    *
-   * @param onBytes is lent what came, for {@link take}: the next bytes are read into the same memory
+   * @param onBytes gets the bytes for {@link take}, only for the duration of the call, because the next read overwrites them
    */
   static reading(onBytes: (bytes: Buffer) => void): OnReadOpts {
     return {
@@ -103,7 +101,7 @@ export class Http1Connection {
     return this.#exchange === null && !this.#socket.destroyed && this.#socket.writable
   }
 
-  /** Sends a request. Only for a connection that {@link isUsable}. */
+  /** Sends a request. The connection must be usable (see {@link isUsable}). */
   send(exchange: Http1Exchange): void {
     const { request, handler } = exchange
     let head: string
@@ -117,7 +115,7 @@ export class Http1Connection {
     this.#exchange = exchange
     exchange.connection = this
     handler.onRequestStart(exchange)
-    // The handler may have broken off already.
+    // The handler may have aborted already.
     if (this.#exchange !== exchange) return
     this.#head = empty
     this.#interim = 0
@@ -136,7 +134,7 @@ export class Http1Connection {
 
   pause(): void {
     this.#isPaused = true
-    // A buyer who reads slowly is not the seller's fault.
+    // The wait has no deadline here, because the seller is not at fault when a buyer reads slowly.
     this.deadlineMs = noDeadline
     this.#socket.pause()
   }
@@ -152,18 +150,18 @@ export class Http1Connection {
     this.#fail(reason)
   }
 
-  /** Ends what has waited too long. */
+  /** Ends a request or an idle connection that has waited too long. */
   timeOut(): void {
     if (this.#exchange === null) this.destroy()
-    else this.#fail(new EgressError('EGRESS_TIMEOUT', 'The answer did not come in time.'))
+    else this.#fail(new EgressError('EGRESS_TIMEOUT', 'The response did not arrive in time.'))
   }
 
-  /** Waits for another request until then. */
+  /** Waits this long for another request. */
   rest(idleMs: number): void {
     this.#expect(idleMs)
   }
 
-  /** Whether the process stays for it. */
+  /** Whether the connection keeps the process running. */
   hold(isHeld: boolean): void {
     if (isHeld) this.#socket.ref()
     else this.#socket.unref()
@@ -182,10 +180,13 @@ export class Http1Connection {
     this.#owner.onDeadline(this.deadlineMs)
   }
 
-  /** What came, also by another way than the socket's `data`. @param bytes lent: somebody else's again when it returns */
+  /**
+   * Handles bytes, from the socket's `data` or from `onread`.
+   * @param bytes valid only until this method returns, because the memory is reused
+   */
   take(bytes: Buffer): void {
     const exchange = this.#exchange
-    // Nobody asked: an answer that came on its own may be meant for the next request.
+    // An unrequested response could be mistaken for the response to the next request.
     if (exchange === null) return this.destroy()
     try {
       if (this.#head === null) this.#readBody(exchange, bytes)
@@ -201,7 +202,7 @@ export class Http1Connection {
     if (end === -1 ? bytes.length > this.#owner.maxHeaderBytes : end > this.#owner.maxHeaderBytes) {
       throw new EgressError(
         'EGRESS_LARGE_HEAD',
-        `The head of the answer is larger than ${this.#owner.maxHeaderBytes} bytes.`,
+        `The head of the response is larger than ${this.#owner.maxHeaderBytes} bytes.`,
       )
     }
     if (end === -1) {
@@ -210,7 +211,11 @@ export class Http1Connection {
     }
     const { request, handler } = exchange
     const head = readHead(bytes.toString('latin1', 0, end), request.method === 'HEAD')
-    if (head.status === 101) throw new EgressError('EGRESS_BAD_ANSWER', 'Nobody asked for an upgrade.')
+    if (head.status === 101)
+      throw new EgressError(
+        'EGRESS_BAD_ANSWER',
+        'Expected no upgrade, because the request did not ask for an upgrade.',
+      )
     exchange.rawHeaders = head.rawHeaders
     const isInterim = head.status < 200
     if (isInterim && ++this.#interim > MAX_INTERIM) throw tooManyInterim()
@@ -219,7 +224,7 @@ export class Http1Connection {
     this.#isKept &&= head.isKept
     this.#chunks = head.length === chunked ? new ChunkedBody() : null
     if (isInterim) this.#expect(request.headersTimeout)
-    // A header object is made for those handlers only that take one.
+    // Only handlers that accept a header object get one, because creating it takes time.
     const headers = handler.onResponseStart.length > 2 ? headerObject(head.rawHeaders) : noHeaders
     handler.onResponseStart(exchange, head.status, headers)
     if (this.#exchange !== exchange) return
@@ -249,14 +254,15 @@ export class Http1Connection {
     if (!this.#isPaused) this.#expect(request.bodyTimeout)
   }
 
-  /** @returns whether the exchange goes on. */
+  /** @returns whether the exchange continues */
   #emit(exchange: Http1Exchange, piece: Buffer): boolean {
     exchange.handler.onResponseData(exchange, piece)
     return this.#exchange === exchange
   }
 
   #end(exchange: Http1Exchange, hasMore: boolean): void {
-    // What is still to be sent of a body that the seller answered without reading it is the next request to it.
+    // If the seller responded before it read the whole request body, it would parse the rest as the next request. So the connection
+    // is closed.
     if (hasMore || this.#socket.writableLength > 0) this.#isKept = false
     this.#exchange = null
     exchange.connection = null
@@ -273,7 +279,7 @@ export class Http1Connection {
     else this.destroy()
   }
 
-  /** The seller hung up: the end of a body without a length, and of everything else the failure. */
+  /** Called when the seller closed the connection. This ends a body without a length. Otherwise it is a failure. */
   #onEnd(): void {
     const exchange = this.#exchange
     if (exchange !== null && this.#head === null && this.#length === untilClose) {
@@ -299,7 +305,7 @@ const empty = Buffer.alloc(0)
 const noHeaders = Object.freeze({})
 
 const broken = (cause: unknown) =>
-  new EgressError('EGRESS_BROKEN', 'The connection broke before the answer was whole.', { cause })
+  new EgressError('EGRESS_BROKEN', 'The connection broke before the response was complete.', { cause })
 
 function headerObject(raw: readonly string[]): Record<string, string | string[]> {
   const headers: Record<string, string | string[]> = Object.create(null)
@@ -310,3 +316,15 @@ function headerObject(raw: readonly string[]): Record<string, string | string[]>
   }
   return headers
 }
+
+/**
+ * Maximum number of interim responses (1xx) to one request. Servers send one or two. The limit is needed because each costs the
+ * gateway as much as a response, and no buyer pays for it.
+ */
+export const MAX_INTERIM = 10
+
+export const tooManyInterim = () =>
+  new EgressError(
+    'EGRESS_BAD_ANSWER',
+    `Expected the response after at most ${MAX_INTERIM} interim responses.`,
+  )

@@ -7,7 +7,7 @@ import t from 'tap'
 import type { UpstreamHandler, UpstreamRequest } from '../../../core/ports/egress.ts'
 import { Http1Connection, Http1Exchange } from './connection.ts'
 
-/** What a client made of the bytes of an answer; null when it refused them. */
+/** What a client read from the bytes of a response; null if it refused them. */
 type Reading = { readonly status: number; readonly headers: readonly string[]; readonly body: string } | null
 
 /**
@@ -67,13 +67,13 @@ async function readByNode(method: string, pieces: readonly Buffer[]): Promise<Re
   asked.on('error', () => undefined)
   asked.end()
   try {
-    const [answer] = await once(asked, 'response')
+    const [response] = await once(asked, 'response')
     const body: Buffer[] = []
-    for await (const chunk of answer) body.push(chunk)
-    if (!answer.complete) return null
+    for await (const chunk of response) body.push(chunk)
+    if (!response.complete) return null
     return {
-      status: answer.statusCode,
-      headers: answer.rawHeaders,
+      status: response.statusCode,
+      headers: response.rawHeaders,
       body: Buffer.concat(body).toString('latin1'),
     }
   } catch {
@@ -84,7 +84,7 @@ async function readByNode(method: string, pieces: readonly Buffer[]): Promise<Re
 }
 
 const oneOf = (...values: readonly string[]) => fc.constantFrom(...values)
-/** Bytes that readers of HTTP have disagreed on. */
+/** Bytes that readers of HTTP have interpreted differently. */
 const oddity = oneOf(
   ...[
     '\r',

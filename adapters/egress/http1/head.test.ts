@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { UpstreamRequest } from '../../../core/ports/egress.ts'
-import { chunked, isPlain, readHead, untilClose, writeHead } from './head.ts'
+import { chunked, isPlain, readHead, untilClose, writeHead } from './message.ts'
 
 const head = (...fields: string[]) => ['HTTP/1.1 200 OK', ...fields].join('\r\n')
 

@@ -1,32 +1,32 @@
 import type { Socket } from 'node:net'
-import type { UpstreamHandler, UpstreamRequest } from '../../../core/ports/egress.ts'
-import { EgressError } from '../egressError.ts'
-import type { OriginPool } from '../poolRegistry.ts'
+import type { UpstreamHandler, UpstreamPool, UpstreamRequest } from '../../../core/ports/egress.ts'
+import { EgressError } from '../errors.ts'
 import { type ConnectionOwner, Http1Connection, Http1Exchange } from './connection.ts'
-import { isPlain } from './head.ts'
+import { isPlain } from './message.ts'
 
 export interface Http1PoolOptions {
-  /** `host` or `host:port`, as the Host header says it. */
+  /** `host` or `host:port`, as in the Host header. */
   readonly host: string
-  /** How long an unused connection is kept, in milliseconds. */
+  /** How long an unused connection stays open, in ms. */
   readonly keepAliveTimeoutMs: number
   readonly maxHeaderBytes: number
-  /** An unused connection does not keep the process from ending. */
+  /** If true, unused connections do not keep the process running. */
   readonly isUnheld?: true
-  /** Opens a connection: TLS done, no delay set. @param onBytes see `SocketTarget` */
+  /** Opens a connection, with TLS established and TCP_NODELAY set. @param onBytes see `SocketTarget` */
   open(onBytes: (bytes: Buffer) => void): Promise<Socket>
 }
 
 /**
- * Keep-alive connections to one origin for plain HTTP/1.1 requests: heads as flat arrays in both directions, no streams,
- * no timer per request. A free call costs 23 µs of CPU with it, 26 with undici (bench/free.ts). Never repeats a request.
+ * Keep-alive connections to one origin for plain HTTP/1.1 requests. Heads are flat arrays in both directions, and a request needs
+ * no stream and no timer. A free call costs 23 µs of CPU with this pool and 26 µs with undici (bench/free.ts). The pool never
+ * repeats a request.
  */
 export class Http1Pool implements ConnectionOwner {
   readonly hostLine: string
   readonly maxHeaderBytes: number
   readonly #options: Http1PoolOptions
   readonly #all = new Set<Http1Connection>()
-  /** The one used last is used next, so that a quiet time closes the others. */
+  /** The next request uses the last used connection, so that the others close in quiet times. */
   readonly #idle: Http1Connection[] = []
   readonly #waiting: Http1Exchange[] = []
   #opening = 0
@@ -41,7 +41,7 @@ export class Http1Pool implements ConnectionOwner {
     this.maxHeaderBytes = options.maxHeaderBytes
   }
 
-  /** @returns false when the request waits for a connection. */
+  /** @returns false if the request waits for a connection */
   dispatch(request: UpstreamRequest, handler: UpstreamHandler): boolean {
     const exchange = new Http1Exchange(request, handler)
     if (this.#closedBy !== null) {
@@ -59,14 +59,14 @@ export class Http1Pool implements ConnectionOwner {
     return false
   }
 
-  /** Lets requests under way and waiting ones end, then closes. */
+  /** Waits until all requests have ended, then closes. */
   close(): Promise<void> {
     this.#closedBy ??= closed()
     this.dropIdle()
     return this.#gone()
   }
 
-  /** Fails everything with `error` and closes. */
+  /** Fails all requests with `error` and closes. */
   destroy(error: Error): Promise<void> {
     this.#closedBy ??= error
     for (const { handler } of this.#waiting.splice(0)) handler.onResponseError(null, error)
@@ -77,7 +77,7 @@ export class Http1Pool implements ConnectionOwner {
     return this.#gone()
   }
 
-  /** Ends the connections that nothing is asked over: where one was found broken, the others most likely are as well. */
+  /** Closes the idle connections. If one of them is broken, the others most likely are as well. */
   dropIdle(): void {
     for (const connection of this.#idle.splice(0)) connection.destroy()
   }
@@ -100,7 +100,7 @@ export class Http1Pool implements ConnectionOwner {
     this.#endIfEmpty()
   }
 
-  /** One timer watches every connection; it is set anew only for an earlier end, which the usual limits never bring. */
+  /** One timer watches every connection. It is set again only for an earlier deadline, which the usual limits never cause. */
   onDeadline(atMs: number): void {
     if (atMs >= this.#timerAtMs) return
     clearTimeout(this.#timer)
@@ -126,12 +126,12 @@ export class Http1Pool implements ConnectionOwner {
     }
   }
 
-  /** As many connections as there are requests waiting. */
+  /** Opens as many connections as there are requests waiting. */
   #openMore(): void {
     while (this.#waiting.length > this.#opening) {
       this.#opening++
       let connection: Http1Connection | undefined
-      // Before it is asked for anything: taken for the first answer, as whatever comes then.
+      // Bytes before the first request count as unexpected bytes of a response.
       let early: Buffer | undefined
       const onBytes = (bytes: Buffer) => {
         if (connection !== undefined) connection.take(bytes)
@@ -155,7 +155,7 @@ export class Http1Pool implements ConnectionOwner {
     return connection
   }
 
-  /** Each attempt was for one of those that wait: the first of them has waited longest. */
+  /** Fails the request that has waited longest, because each attempt to connect was for one waiting request. */
   #notOpened(error: Error): void {
     this.#opening--
     this.#waiting.shift()?.handler.onResponseError(null, error)
@@ -182,12 +182,12 @@ export class Http1Pool implements ConnectionOwner {
   }
 }
 
-const closed = () => new EgressError('EGRESS_CLOSED', 'The way out is closed.')
+const closed = () => new EgressError('EGRESS_CLOSED', 'The egress is closed.')
 
 /**
- * The connections to one seller: plain requests go over an {@link Http1Pool}, which costs less
- * than undici (bench/free.ts); upgrades and streamed bodies over an undici pool, made when the first one comes. As
- * many connections are opened as there are requests at once: whoever makes them counts.
+ * The connections to one seller. Plain requests use an {@link Http1Pool}, which costs less than undici (bench/free.ts). Upgrades
+ * and streamed bodies use an undici pool, which the first of them creates. Each concurrent request has a connection, so the caller
+ * limits the requests.
  */
 export class SellerPool implements OriginPool {
   readonly #plain: Http1Pool
@@ -211,5 +211,125 @@ export class SellerPool implements OriginPool {
 
   async destroy(error: Error): Promise<void> {
     await Promise.all([this.#plain.destroy(error), this.#other?.destroy(error)])
+  }
+}
+
+/** A pool of connections to one origin. */
+export interface OriginPool {
+  dispatch(request: UpstreamRequest, handler: UpstreamHandler): boolean
+  /** Waits for running requests to end. */
+  close(): Promise<void>
+  /** Fails running requests with the error. */
+  destroy(error: Error): Promise<void>
+}
+
+interface Entry {
+  readonly pool: OriginPool
+  references: number
+  idleTimer: NodeJS.Timeout | undefined
+}
+
+export interface PoolRegistryOptions {
+  /**
+   * Maximum number of pools that stay open. Above it, the registry closes the pools that were unused for longest. It never closes
+   * pools in use.
+   */
+  readonly maxPoolCount: number
+  /** How long an unused pool stays open, in ms. */
+  readonly idlePoolMs: number
+  /** See {@link UpstreamPool.connections}. */
+  readonly connections: number
+  readonly createPool: (origin: string) => OriginPool
+}
+
+/**
+ * Shares one pool per origin and counts its references. The registry closes the pool some time after the last reference was
+ * released.
+ */
+export class PoolRegistry {
+  readonly #options: PoolRegistryOptions
+  readonly #entries = new Map<string, Entry>()
+  /** Origins without a reference, longest unused first. */
+  readonly #idle = new Set<string>()
+
+  constructor(options: PoolRegistryOptions) {
+    this.#options = options
+  }
+
+  get size(): number {
+    return this.#entries.size
+  }
+
+  /** @param origin in the form of `URL.origin` */
+  acquire(origin: string): UpstreamPool {
+    let entry = this.#entries.get(origin)
+    if (entry === undefined) {
+      entry = { pool: this.#options.createPool(origin), references: 0, idleTimer: undefined }
+      this.#entries.set(origin, entry)
+      this.#evictIdle()
+    }
+    entry.references++
+    clearTimeout(entry.idleTimer)
+    this.#idle.delete(origin)
+    return new PoolReference(entry.pool, this.#options.connections, () => this.#release(origin, entry))
+  }
+
+  /** Closes every connection, so requests in flight fail. */
+  async close(error: Error): Promise<void> {
+    const entries = [...this.#entries.values()]
+    this.#entries.clear()
+    this.#idle.clear()
+    await Promise.all(
+      entries.map(({ pool, idleTimer }) => {
+        clearTimeout(idleTimer)
+        return pool.destroy(error)
+      }),
+    )
+  }
+
+  #release(origin: string, entry: Entry): void {
+    entry.references--
+    if (entry.references > 0 || this.#entries.get(origin) !== entry) return
+    this.#idle.add(origin)
+    entry.idleTimer = setTimeout(() => this.#drop(origin), this.#options.idlePoolMs).unref()
+    this.#evictIdle()
+  }
+
+  #evictIdle(): void {
+    for (const origin of this.#idle) {
+      if (this.#entries.size <= this.#options.maxPoolCount) return
+      this.#drop(origin)
+    }
+  }
+
+  #drop(origin: string): void {
+    const entry = this.#entries.get(origin)!
+    clearTimeout(entry.idleTimer)
+    this.#idle.delete(origin)
+    this.#entries.delete(origin)
+    // The promise is ignored, because it never rejects.
+    void entry.pool.close()
+  }
+}
+
+/** A user's reference to a pool. On the hot path it adds only one call. */
+class PoolReference implements UpstreamPool {
+  readonly connections: number
+  readonly #pool: OriginPool
+  #onRelease: (() => void) | undefined
+
+  constructor(pool: OriginPool, connections: number, onRelease: () => void) {
+    this.#pool = pool
+    this.connections = connections
+    this.#onRelease = onRelease
+  }
+
+  dispatch(options: UpstreamRequest, handler: UpstreamHandler): boolean {
+    return this.#pool.dispatch(options, handler)
+  }
+
+  release(): void {
+    this.#onRelease?.()
+    this.#onRelease = undefined
   }
 }

@@ -1,22 +1,21 @@
 import { readFileSync, statSync } from 'node:fs'
 import { isIP, SocketAddress } from 'node:net'
 
-/** The file is looked at no more often than this. */
-const LOOK_MS = 1_000
+/** Shortest time between two checks of the file, in ms. */
+const STAT_MS = 1_000
 
-/** Where the system keeps it. */
+/** Path of the operating system's hosts file. */
 export const systemHostsFile =
   process.platform === 'win32'
     ? `${process.env.SystemRoot ?? 'C:\\Windows'}\\System32\\drivers\\etc\\hosts`
     : '/etc/hosts'
 
-/** The addresses that a name has in the file, as canonical IP addresses, IPv4 first; none when it is not there. */
+/** Returns the addresses of a name in the file, as canonical IP addresses, IPv4 first. Empty if the name is not in the file. */
 export type HostsFile = (host: string) => readonly string[]
 
 /**
- * Makes the look-up in a hosts file. It is read again once it is another one; one that can not be read holds no names.
- *
- * It is read at once, not by a thread: those may all be waiting for something else. That is a small file, rarely.
+ * Creates the lookup in a hosts file. The lookup reads the file again when it has changed. A file that cannot be read counts as
+ * empty. The read is synchronous, because all of Node's file threads may be busy, and the file is small and rarely read.
  */
 export function createHostsFile(path: string): HostsFile {
   const isChanged = createWatch(path)
@@ -27,22 +26,22 @@ export function createHostsFile(path: string): HostsFile {
   }
 }
 
-/** Makes the question whether the file is another one than at the last question; at the first one it is. */
+/** Creates the check whether the file has changed since the last check. The first check returns true. */
 function createWatch(path: string): () => boolean {
-  let lookedAtMs = Number.NEGATIVE_INFINITY
+  let checkedAtMs = Number.NEGATIVE_INFINITY
   let last = 'not looked at'
   return () => {
     const nowMs = performance.now()
-    if (nowMs - lookedAtMs < LOOK_MS) return false
-    lookedAtMs = nowMs
-    const now = looksOf(path)
+    if (nowMs - checkedAtMs < STAT_MS) return false
+    checkedAtMs = nowMs
+    const now = statOf(path)
     if (now === last) return false
     last = now
     return true
   }
 }
 
-function looksOf(path: string): string {
+function statOf(path: string): string {
   try {
     const { ino, size, mtimeMs } = statSync(path)
     return `${ino} ${size} ${mtimeMs}`
@@ -74,7 +73,10 @@ function textOf(path: string): string {
   }
 }
 
-/** The form that address policies read. An address with a zone has none: it leads nowhere without it. */
+/**
+ * Returns the address in the one form that address policies read. An address with a zone has no such form, because it is
+ * unreachable without the zone.
+ */
 function canonical(text: string): string | undefined {
   const family = isIP(text)
   if (family === 0 || text.includes('%')) return undefined

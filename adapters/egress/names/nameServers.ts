@@ -1,57 +1,66 @@
 import type { ResolverOptions } from 'node:dns'
 import type { Resolver } from 'node:dns/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { LRUCache } from 'lru-cache'
-import { systemError } from '../systemError.ts'
+import { systemError } from '../errors.ts'
 
-/** Questions to each server. A slow name is found by the last of them: its server has been looking since the first. */
+/** Resolves a name to canonical IP addresses in the order in which to try them. Never empty. */
+export type ResolveHost = (host: string) => Promise<readonly string[]>
+
+/** Number of queries to each server. The last query can find a slow name, because its server has been searching since the first. */
 const TRIES = 4
-/** A server that answers nothing gives way to the others for so long; then its place is its own again, until it is seen that it answers nothing. */
+/**
+ * How long a silent server is queried after the others, in ms. Then it is queried in its usual order again, until it fails again.
+ */
 const PASSED_OVER_MS = 30_000
-/** Names of which is known which server has them. */
+/** Maximum number of names for which the server that found them is remembered. */
 const MAX_KNOWN = 1_000
 
-/** What name servers say of a name that they do not know; the last one, that there is no server. */
+/** Error codes for a name that servers do not have. `ECONNREFUSED` means that no server runs. */
 const unknownCodes: ReadonlySet<string> = new Set(['ENOTFOUND', 'ENODATA', 'ECONNREFUSED'])
 
-/** What ends a question, whatever another server would say: that the name is not there, and that nobody asks any more. */
+/** Error codes after which no other server is queried, because the name does not exist or the query was cancelled. */
 const finalCodes: ReadonlySet<string> = new Set(['ENOTFOUND', 'ENODATA', 'ECANCELLED'])
 
-/** One question, such as that for the IPv4 addresses of a name. */
-export type Question = (resolver: Resolver) => Promise<readonly string[]>
+/** One query, such as for the IPv4 addresses of a name. */
+type Question = (resolver: Resolver) => Promise<readonly string[]>
 
-/** Makes a resolver that asks all the servers that are meant. */
+/** Creates a resolver that queries all the configured servers. */
 export type CreateResolver = (options?: ResolverOptions) => Resolver
 
 export interface NameServers {
-  /** @throws {Error} the system's; one of {@link isUnknown} only when no server was silent or failed */
-  ask(host: string, question: Question): Promise<readonly string[]>
-  /** Fails what is asked with `ECANCELLED`. */
+  /** @throws {Error} the system's error; it is one of {@link isUnknown} only if no server was silent or failed */
+  queryHost(host: string, question: Question): Promise<readonly string[]>
+  /** Fails the queries in flight with `ECANCELLED`. */
   cancel(): void
 }
 
 interface Server {
   readonly resolver: Resolver
-  /** When it was asked for the first time since its last answer; undefined until then. */
+  /**
+   * Send time of the oldest query without a response, by `performance.now()`, since the server's last response. Undefined if there
+   * is none.
+   */
   unansweredSinceMs: number | undefined
 }
 
 /**
- * Makes the way to ask name servers: in their order, the next one when the one before has failed, or has not
- * answered in its share of the time. The first answer counts, and that a name does not exist is one. However many they are,
- * all of it takes three quarters of what the caller waits at most.
+ * Creates the queries of name servers. They query the servers in order. The next server is queried when the previous one has failed
+ * or has not responded in its share of the time. The first response counts, even if it is "does not exist". A query takes at most
+ * three quarters of the caller's time, regardless of the number of servers.
  *
- * Each has a resolver of its own. c-ares counts what a server leaves unanswered, and asks another one first after that: names
- * that are silent on purpose would have it ask a dead server for everybody else's. Here they count against all alike, and
- * against none that answers anything.
+ * Each server has a resolver of its own. With one resolver for all, c-ares would count the queries without a response and then
+ * prefer another server. So an attacker with silent names could make it query a dead server for all other names. With separate
+ * resolvers, silent names count against all servers equally, and not against a server that responds to other queries.
  *
- * @param timeoutMs a quarter of what the caller waits for a name
+ * @param timeoutMs a quarter of the caller's time for a name
  */
 export function createNameServers(createResolver: CreateResolver, timeoutMs: number): NameServers {
   const addresses = createResolver().getServers()
-  // Short of a quarter, so that some of what the caller waits is left for the connection.
+  // The limit is less than the whole time, so that the caller has time left for the connection.
   const tryMs = Math.ceil(timeoutMs * 0.75)
   const patienceMs = tryMs * TRIES
-  // Several are gone round twice: the next server is not long in coming, and the first is asked anew in time.
+  // Several servers are queried in two rounds, so that the second server gets its query soon and the first gets another in time.
   const rounds = addresses.length > 1 ? 2 : 1
   const questions = rounds * Math.max(1, addresses.length)
   const nextMs = patienceMs / questions
@@ -60,16 +69,19 @@ export function createNameServers(createResolver: CreateResolver, timeoutMs: num
     (resolver): Server => ({ resolver, unansweredSinceMs: undefined }),
   )
 
-  /** Who has found a name that the first one asked had no answer for, such as one of a zone that not every server reaches. */
+  /**
+   * The server that found a name for which the first server had no response. This happens, for example, in a zone that not every
+   * server reaches.
+   */
   const finders = new LRUCache<string, Server>({ max: MAX_KNOWN, ttl: PASSED_OVER_MS })
 
-  /** The order to ask them in, over and over. Those that are silent come when the others were asked twice. */
+  /** Returns the servers in the order of the queries. Silent servers come after two rounds of the others. */
   function inOrder(host: string): Server[] {
     const nowMs = performance.now()
     const isSilent = (server: Server) => {
       const silentMs = nowMs - (server.unansweredSinceMs ?? nowMs)
       if (silentMs > PASSED_OVER_MS) server.unansweredSinceMs = undefined
-      // Before the next server is asked at the earliest: its answer shows who is silent.
+      // A server counts as silent only after the next one was queried, because its response shows which servers are silent.
       return silentMs > nextMs / 2 && silentMs <= PASSED_OVER_MS
     }
     const silent = servers.filter(isSilent)
@@ -78,7 +90,7 @@ export function createNameServers(createResolver: CreateResolver, timeoutMs: num
     return [...(finder === undefined ? [] : [finder]), ...others, ...others, ...silent]
   }
 
-  async function askOne(server: Server, question: Question): Promise<readonly string[]> {
+  async function queryOne(server: Server, question: Question): Promise<readonly string[]> {
     server.unansweredSinceMs ??= performance.now()
     try {
       const found = await question(server.resolver)
@@ -91,28 +103,29 @@ export function createNameServers(createResolver: CreateResolver, timeoutMs: num
   }
 
   return {
-    ask: (host, question) =>
+    queryHost: (host, question) =>
       new Promise((resolve, reject) => {
         const order = inOrder(host)
         const failures: unknown[] = []
-        let asked = 0
+        let queried = 0
         let nextTimer: NodeJS.Timeout | undefined
         const end = () => {
           clearTimeout(nextTimer)
           clearTimeout(endTimer)
-          asked = questions
+          queried = questions
         }
         const fail = (error: unknown) => {
           end()
           reject(error)
         }
-        const askNext = () => {
+        const queryNext = () => {
           clearTimeout(nextTimer)
-          if (asked === questions) return
-          const server = order[asked++ % order.length]!
-          // Not to the millisecond: of what is asked all at once some is lost, and would be once more.
-          if (asked < questions) nextTimer = setTimeout(askNext, nextMs * (0.75 + Math.random() / 2))
-          askOne(server, question).then(
+          if (queried === questions) return
+          const server = order[queried++ % order.length]!
+          // The pause has a random part. Some of many simultaneous queries are lost, and without it they would be sent
+          // simultaneously again.
+          if (queried < questions) nextTimer = setTimeout(queryNext, nextMs * (0.75 + Math.random() / 2))
+          queryOne(server, question).then(
             (found) => {
               end()
               if (server !== order[0]) finders.set(host, server)
@@ -122,12 +135,12 @@ export function createNameServers(createResolver: CreateResolver, timeoutMs: num
               failures.push(error)
               if (isFinal(error)) fail(error)
               else if (failures.length === questions) fail(worstOf(failures))
-              else askNext()
+              else queryNext()
             },
           )
         }
         const endTimer = setTimeout(() => fail(worstOf([...failures, silence(patienceMs)])), patienceMs)
-        askNext()
+        queryNext()
       }),
     cancel() {
       for (const { resolver } of servers) resolver.cancel()
@@ -136,7 +149,7 @@ export function createNameServers(createResolver: CreateResolver, timeoutMs: num
 }
 
 function createResolvers(addresses: readonly string[], create: () => Resolver): Resolver[] {
-  // Left as it is made: the zone of a link-local server is not among what it tells.
+  // A single resolver is used as created, because copying its list of servers would lose the zone of a link-local server.
   if (addresses.length < 2) return [create()]
   return addresses.map((address) => {
     const resolver = create()
@@ -145,12 +158,15 @@ function createResolvers(addresses: readonly string[], create: () => Resolver): 
   })
 }
 
-/** Of several failures the one that counts: a server that was silent or failed may know what others do not. */
-export function worstOf(failures: readonly unknown[]): unknown {
+/**
+ * Returns the failure that counts. It is one of a server that was silent or failed, because that server may have a name that others
+ * do not have.
+ */
+function worstOf(failures: readonly unknown[]): unknown {
   return failures.find((error) => !isUnknown(error)) ?? failures[0]
 }
 
-/** Whether the name may be known elsewhere. A server that was silent or failed says nothing of that. */
+/** Whether the error says that the name is unknown, so another source may have it. False if a server was silent or failed. */
 export function isUnknown(error: unknown): boolean {
   return unknownCodes.has(systemError(error).code)
 }
@@ -160,5 +176,34 @@ function isFinal(error: unknown): boolean {
 }
 
 function silence(afterMs: number): Error {
-  return Object.assign(new Error(`No name server answered within ${afterMs} ms.`), { code: 'ETIMEOUT' })
+  return Object.assign(new Error(`No name server responded within ${afterMs} ms.`), { code: 'ETIMEOUT' })
+}
+
+/**
+ * How long the lookup waits for IPv6 addresses after IPv4 addresses have arrived, in ms. RFC 8305 (section 3, "resolution delay")
+ * recommends 50 ms for clients that use later responses. This lookup ignores later responses, and a DNS64 looks up IPv4 addresses
+ * itself before it responds, so the wait is longer.
+ */
+const LATE_FAMILY_MS = 500
+
+type Outcome = PromiseSettledResult<readonly string[]>
+
+/**
+ * Queries name servers for the addresses of both families, IPv4 first. Late IPv6 addresses are left out.
+ * @throws {Error} the system's error; it is one of `isUnknown` only if both families failed with one
+ */
+export async function queryServers(servers: NameServers, host: string): Promise<readonly string[]> {
+  const outcomeOf = async (question: Question): Promise<Outcome> =>
+    (await Promise.allSettled([servers.queryHost(host, question)]))[0]!
+  const four = outcomeOf((resolver) => resolver.resolve4(host))
+  const six = outcomeOf((resolver) => resolver.resolve6(host))
+  const responses: Outcome[] = [await four]
+  // Most names lack one of the two families, so the query succeeds if only one family fails.
+  const late: Outcome = { status: 'fulfilled', value: [] }
+  const isFound = responses[0]!.status === 'fulfilled'
+  responses.push(await (isFound ? Promise.race([six, sleep(LATE_FAMILY_MS, late, { ref: false })]) : six))
+  const found = responses.flatMap((response) => (response.status === 'fulfilled' ? response.value : []))
+  if (found.length > 0) return found
+  const failures = responses.flatMap((response) => (response.status === 'rejected' ? [response.reason] : []))
+  throw worstOf(failures) ?? new Error(`No address for ${host}`)
 }

@@ -1,8 +1,8 @@
 import t, { type Test } from 'tap'
 import type { Egress } from '../../../core/ports/egress.ts'
-import { type Answer, startNameServer } from '../../../test/helpers/nameServer.ts'
 import { startSeller } from '../../../test/helpers/sellers.ts'
-import { createEgress, type EgressOptions } from '../createEgress.ts'
+import { type Answer, startNameServer } from '../../../test/helpers/servers/nameServer.ts'
+import { createEgress, type EgressOptions } from '../egress.ts'
 
 // 127.0.0.2 stands for a public address: it is the one loopback address that is allowed here.
 const allowed = '127.0.0.2'
@@ -16,10 +16,10 @@ function listen() {
 
 async function start(
   t: Test,
-  answer: (name: string, type: 'A' | 'AAAA') => Answer,
+  respond: (name: string, type: 'A' | 'AAAA') => Answer,
   options: EgressOptions = {},
 ) {
-  const names = await startNameServer(t, answer)
+  const names = await startNameServer(t, respond)
   const seller = await startSeller(t, 'hello', '0.0.0.0')
   const { warnings, log } = listen()
   const egress = createEgress({
@@ -42,8 +42,8 @@ const reachedAt = (seller: Awaited<ReturnType<typeof startSeller>>) =>
 
 t.test('a name is dialled at the address it was judged by, and stays the Host', async (t) => {
   const { egress, seller, names } = await start(t, () => [allowed])
-  const answer = await get(egress, `http://seller.test:${seller.port}/path?x=1`)
-  t.equal(answer.status, 200)
+  const response = await get(egress, `http://seller.test:${seller.port}/path?x=1`)
+  t.equal(response.status, 200)
   t.strictSame(reachedAt(seller), [allowed])
   t.match(seller.requests, [{ method: 'GET', target: '/path?x=1' }])
   const { rawHeaders } = seller.requests[0]!
@@ -125,7 +125,7 @@ t.test(
 )
 
 t.test('a name server that fails, loops or falls silent gives a clean error in time', async (t) => {
-  const said: Record<string, Answer> = {
+  const result: Record<string, Answer> = {
     'missing.test': 'NXDOMAIN',
     'broken.test': 'SERVFAIL',
     'empty.test': [],
@@ -133,8 +133,8 @@ t.test('a name server that fails, loops or falls silent gives a clean error in t
     'dangling.test': { cname: 'elsewhere.test' },
     'silent.test': 'silence',
   }
-  const { egress, seller } = await start(t, (name) => said[name]!, { connectTimeoutMs: 400 })
-  for (const name of Object.keys(said)) {
+  const { egress, seller } = await start(t, (name) => result[name]!, { connectTimeoutMs: 400 })
+  for (const name of Object.keys(result)) {
     const error = await get(egress, `http://${name}:${seller.port}/`).then(
       () => undefined,
       (error) => error,

@@ -1,10 +1,6 @@
 import { Resolver } from 'node:dns/promises'
-import { askServers } from './askServers.ts'
-import { type CreateResolver, createNameServers } from './nameServers.ts'
+import { type CreateResolver, createNameServers, queryServers, type ResolveHost } from './nameServers.ts'
 import { createSystemLookup, type SystemNames, systemNames } from './systemLookup.ts'
-
-/** What a name stands for, as canonical IP addresses in the order to try them. Never empty. */
-export type ResolveHost = (host: string) => Promise<readonly string[]>
 
 export interface HostResolver {
   readonly resolve: ResolveHost
@@ -12,15 +8,14 @@ export interface HostResolver {
 }
 
 /**
- * Makes the resolver: the system's (hosts file included) when no servers are named, otherwise these servers only.
- *
- * Questions for one name that are asked at the same moment share one answer, so a burst of new connections is one
- * look-up; nothing is kept once it is answered, because every new connection has to be judged by a fresh answer.
- * What getaddrinfo is asked has no time limit: the caller sets one.
+ * Creates the resolver. It uses only the configured servers. If none are configured, it uses the system's lookup, including the
+ * hosts file. Concurrent queries for a name share one response, so a burst of new connections needs one lookup. Nothing is cached,
+ * because the address policy must judge every new connection by a fresh response. The caller sets a time limit, because calls of
+ * getaddrinfo have none.
  *
  * @param dnsServers `IP` or `IP:port` (`[IPv6]:port`)
- * @param timeoutMs a quarter of what the caller waits for a name
- * @param system what is asked when no servers are named
+ * @param timeoutMs a quarter of the caller's time for a name
+ * @param system used when no servers are configured
  */
 export function createHostResolver(
   dnsServers: readonly string[],
@@ -37,9 +32,9 @@ export function createHostResolver(
     resolve(host) {
       const shared = pending.get(host)
       if (shared !== undefined) return shared
-      const answer = source.resolve(host).finally(() => pending.delete(host))
-      pending.set(host, answer)
-      return answer
+      const response = source.resolve(host).finally(() => pending.delete(host))
+      pending.set(host, response)
+      return response
     },
     close: () => source.close(),
   }
@@ -52,5 +47,5 @@ function createServerLookup(dnsServers: readonly string[], timeoutMs: number): H
     return resolver
   }
   const servers = createNameServers(createResolver, timeoutMs)
-  return { resolve: (host) => askServers(servers, host), close: () => servers.cancel() }
+  return { resolve: (host) => queryServers(servers, host), close: () => servers.cancel() }
 }

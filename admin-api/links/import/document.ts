@@ -1,23 +1,25 @@
 import { CORE_SCHEMA, load, mergeTag, YAMLException } from 'js-yaml'
 
-/** Of an OpenAPI document as it is sent, in UTF-8. */
+/** Maximum size of an OpenAPI document as sent, in UTF-8 bytes. */
 export const MAX_OPENAPI_BYTES = 16_000_000
-/** Deeper than any document that somebody wrote; what walks a document recurses no further. */
+/**
+ * Maximum nesting of a document. No hand-written document is deeper. The limit keeps recursive readers from exhausting the stack.
+ */
 const MAX_DEPTH = 100
-/** Aliases repeat what they lead to: written out, a document has no more characters than this. */
+/** Maximum size of a document with its aliases written out, in characters. Each alias repeats the value that it refers to. */
 const MAX_PLAIN_CHARS = 4 * MAX_OPENAPI_BYTES
-/** Keys that `<<` brings in, of all places together. */
+/** Maximum number of keys that `<<` merges in the whole document. */
 const MAX_MERGED_KEYS = 1_000_000
 
-/** YAML 1.2, whose `no` is a word, with the merge keys of 1.1, which hand-written documents use. */
+/** YAML 1.2, in which `no` is a string. The merge keys of YAML 1.1 are added, because hand-written documents use them. */
 const schema = CORE_SCHEMA.withTags([mergeTag])
 
 export type Tree = { readonly [key: string]: unknown }
 
-/** What can not be imported at all, in words for who sent it. */
+/** Thrown if the document cannot be imported at all. The message is for the seller. */
 export class ImportRefusal extends Error {
   override readonly name = 'ImportRefusal'
-  /** The field of the request that is wrong. */
+  /** The invalid field of the request. */
   readonly path: string
 
   constructor(path: string, message: string) {
@@ -26,7 +28,7 @@ export class ImportRefusal extends Error {
   }
 }
 
-/** An OpenAPI document of version 3.0 or 3.1: no key is there twice, no value within itself. */
+/** An OpenAPI document of version 3.0 or 3.1, without duplicate keys or circular values. */
 export interface OpenApiDocument {
   readonly root: Tree
   readonly version: '3.0' | '3.1'
@@ -40,11 +42,11 @@ export function readDocument(text: string): OpenApiDocument {
   return { root, version: versionOf(root) }
 }
 
-/** The value of a text in YAML or JSON, which has no value within itself. @throws {ImportRefusal} */
+/** Parses YAML or JSON to a value without cycles. @throws {ImportRefusal} */
 export function readTree(text: string): unknown {
   const bytes = Buffer.byteLength(text)
   if (bytes > MAX_OPENAPI_BYTES)
-    throw refusal(`Expected at most ${MAX_OPENAPI_BYTES} bytes, got ${bytes}. Import a part of it at a time.`)
+    throw refusal(`Expected at most ${MAX_OPENAPI_BYTES} bytes, got ${bytes}. Import the document in parts.`)
   const root = jsonOf(text) ?? yamlOf(text)
   measure(root)
   return root
@@ -69,7 +71,7 @@ function versionOf({ openapi, swagger }: Tree): '3.0' | '3.1' {
   return `3.${found[1]}` as '3.0' | '3.1'
 }
 
-/** undefined for what is no JSON. @throws {ImportRefusal} for a key that is there twice */
+/** The parsed JSON. Undefined if the text is not JSON. @throws {ImportRefusal} for a duplicate key */
 function jsonOf(text: string): unknown {
   let json: unknown
   try {
@@ -77,8 +79,9 @@ function jsonOf(text: string): unknown {
   } catch {
     return undefined
   }
-  const twice = keyThatIsTwice(text)
-  if (twice !== undefined) throw refusal(`The key ${JSON.stringify(twice)} is there twice in one object.`)
+  const duplicate = duplicateKey(text)
+  if (duplicate !== undefined)
+    throw refusal(`Expected unique keys; ${JSON.stringify(duplicate)} occurs twice in one object.`)
   return json
 }
 
@@ -89,12 +92,15 @@ function yamlOf(text: string): unknown {
   } catch (error) {
     if (!(error instanceof YAMLException)) throw error
     const line = error.mark === undefined ? '' : `Line ${error.mark.line + 1}: `
-    throw refusal(`This is neither JSON nor YAML. ${line}${error.reason.slice(0, 200)}.`)
+    throw refusal(`Expected JSON or YAML. ${line}${error.reason.slice(0, 200)}.`)
   }
 }
 
-/** JSON.parse takes the last of two, other readers the first. @param text is JSON */
-function keyThatIsTwice(text: string): string | undefined {
+/**
+ * The first duplicate key. Such a key is refused, because JSON.parse uses the last value and other readers use the first.
+ * @param text valid JSON
+ */
+function duplicateKey(text: string): string | undefined {
   const open: (Set<string> | null)[] = []
   let last = ''
   for (const [token] of text.matchAll(/"(?:[^"\\]|\\.)*"|[{}[\]:]/gs)) {
@@ -110,19 +116,102 @@ function keyThatIsTwice(text: string): string | undefined {
   }
 }
 
-/** Walks all that aliases lead to as often as they do, without recursion, so that depth costs no stack. @throws {ImportRefusal} */
+/**
+ * Checks the size of the value with every alias written out. The function does not recurse, so that a deep value uses no stack.
+ * @throws {ImportRefusal}
+ */
 function measure(root: unknown): void {
   let chars = 0
   const stack: [value: unknown, depth: number][] = [[root, 0]]
   for (let entry = stack.pop(); entry !== undefined; entry = stack.pop()) {
     const [value, depth] = entry
     chars += typeof value === 'string' ? value.length + 1 : 1
-    if (chars > MAX_PLAIN_CHARS) throw refusal('Its aliases repeat more than any document needs.')
+    if (chars > MAX_PLAIN_CHARS)
+      throw refusal(
+        `The aliases of the document expand to more than ${MAX_PLAIN_CHARS} characters. Use fewer aliases.`,
+      )
     if (typeof value !== 'object' || value === null) continue
     if (depth > MAX_DEPTH)
       throw refusal(
-        `The document is nested more than ${MAX_DEPTH} levels deep, or one of its aliases leads to itself.`,
+        `Expected at most ${MAX_DEPTH} levels of nesting, but the document is deeper, or one of its aliases refers to itself.`,
       )
     for (const child of Object.values(value)) stack.push([child, depth + 1])
   }
 }
+
+/** Maximum length of a chain of references. No hand-written document has a longer one. */
+const MAX_STEPS = 100
+
+/** Thrown if the operation cannot become a link. The message is for the seller. */
+export class SkippedOperation extends Error {
+  override readonly name = 'SkippedOperation'
+}
+
+/**
+ * The value itself, or the target of its `$ref` within the document (RFC 6901, sections 4 and 6). The function fetches nothing.
+ *
+ * @throws {SkippedOperation} for a reference that leaves the document, has no target or is circular
+ */
+export const follow = (root: Tree, value: unknown): unknown => walk(root, value, { count: 0 }).target
+
+/**
+ * Like {@link follow}, for a path item or an operation. Fields beside the `$ref` override the target's fields, so that a price
+ * beside the reference counts.
+ */
+export function followWithSiblings(root: Tree, value: unknown): unknown {
+  const { target, siblings } = walk(root, value, { count: 0 })
+  return isTree(target) ? { ...target, ...siblings } : target
+}
+
+/** The target of a reference. It may be another reference. @throws {SkippedOperation} */
+export const target = (root: Tree, reference: string): unknown => find(root, reference, { count: 0 })
+
+/** How many references were followed so far. */
+interface Steps {
+  count: number
+}
+
+function walk(
+  root: Tree,
+  value: unknown,
+  steps: Steps,
+): { readonly target: unknown; readonly siblings: Tree } {
+  let target = value
+  let siblings: Tree = {}
+  while (isTree(target) && typeof target['$ref'] === 'string') {
+    const { $ref, ...others } = target
+    if (++steps.count > MAX_STEPS) throw new SkippedOperation(`The reference ${shown($ref)} is circular.`)
+    siblings = { ...others, ...siblings }
+    target = find(root, target['$ref'], steps)
+  }
+  return { target, siblings }
+}
+
+function find(root: Tree, reference: string, steps: Steps): unknown {
+  if (!reference.startsWith('#'))
+    throw new SkippedOperation(
+      `The reference ${shown(reference)} points outside the document, and nothing is fetched. Import its entry file with \`tollgate link import\`, which reads the files next to it, or bundle it into one file.`,
+    )
+  const nowhere = () =>
+    new SkippedOperation(`The reference ${shown(reference)} has no target in the document.`)
+  if (reference !== '#' && !reference.startsWith('#/')) throw nowhere()
+  let at: unknown = root
+  for (const part of reference.slice(2).split('/')) {
+    if (reference === '#') break
+    const key = decoded(part).replaceAll('~1', '/').replaceAll('~0', '~')
+    if (isTree(at) && !Object.hasOwn(at, key)) at = walk(root, at, steps).target
+    if (typeof at !== 'object' || at === null || !Object.hasOwn(at, key)) throw nowhere()
+    at = (at as Tree)[key]
+  }
+  return at
+}
+
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part)
+  } catch {
+    return part
+  }
+}
+
+const shown = (reference: unknown): string => JSON.stringify(String(reference).slice(0, 100))

@@ -55,7 +55,7 @@ t.test('a merge key that merges nothing is named, whatever it stands for', (t) =
   t.throws(() => read(`${head}paths: { /a: { get: { <<: 5 } } }`), { message: /Line 4: cannot merge/ })
   const quoted = read(`${head}paths: { /a: { get: { "<<": { x-price: '5' } } }, /b: { get: {} } }`)
   t.strictSame(priced(quoted), [['GET /b', '0.01']])
-  t.match(reasons(quoted), { 'GET /a': /merge key "<<" is in quotes/ })
+  t.match(reasons(quoted), { 'GET /a': /merge key "<<" is quoted/ })
   t.end()
 })
 
@@ -85,10 +85,10 @@ components: { parameters: ${ref} }
   t.strictSame(priced(found), [['GET /fine', '0.01']])
   t.equal(found.leftOut.length, 16)
   for (const { operation, reason } of found.leftOut)
-    t.match(reason, /"other\.yml" leads out of the document.*tollgate link import/, operation)
+    t.match(reason, /"other\.yml" points outside the document.*tollgate link import/, operation)
   t.throws(() => read(`${head}paths: ${ref}`), {
     name: 'ImportRefusal',
-    message: /leads out of the document/,
+    message: /points outside the document/,
   })
   t.end()
 })
@@ -123,7 +123,7 @@ x-circle: { $ref: '#/x-circle/a' }
     'GET /unsold': /price is none/,
     'GET /empty': /Expected an object/,
     'GET /list': /Expected an object/,
-    'GET /circle': /in circles/,
+    'GET /circle': /is circular/,
   })
   t.end()
 })
@@ -155,7 +155,7 @@ paths:
     'GET /path': 'https://files.example.com/v2/path',
     'GET /own': 'https://eu.example.com/own',
   })
-  t.match(reasons(without), { 'GET /root': /names no server/, 'GET /relative': /own server "\/v3"/ })
+  t.match(reasons(without), { 'GET /root': /has no server/, 'GET /relative': /own server "\/v3"/ })
 
   const given = read(head + paths, { server: 'http://localhost:3000' })
   t.equal(given.drafts.length, 6)
@@ -177,9 +177,55 @@ paths:
     ['GET /right', '5'],
   ])
   t.match(reasons(found), {
-    'GET /case': /under "X-Price"; expected "x-price"/,
+    'GET /case': /Expected the price in "x-price", but it is in "X-Price"/,
     'GET /underscore': /"x_price"/,
   })
+  t.end()
+})
+
+t.test('x-price may be a table of prices, with texts or numbers, and a wrong table names its place', (t) => {
+  const found = read(`${head}
+paths:
+  /table:
+    post:
+      x-price: { rules: [{ when: { method: POST, body: { /n: [1, 2], /deep: true } }, price: 0.05 }], otherwise: '0.01' }
+  /inherited:
+    x-price: { rules: [{ when: { header: { X-Quality: draft } }, price: '0.010' }], otherwise: null }
+    get: {}
+  /no-rules: { get: { x-price: { rules: [], otherwise: 1 } } }
+  /no-price: { get: { x-price: { rules: [{ when: { path: /a } }], otherwise: 1 } } }
+  /bad-path: { get: { x-price: { rules: [{ when: { path: a }, price: 1 }], otherwise: 1 } } }
+  /zero: { get: { x-price: { rules: [{ when: { path: /a }, price: 0 }], otherwise: 1 } } }
+  /server: { get: { x-price: { url: 'https://a.example', max: 1, fallback: null } } }
+  /list: { get: { x-price: [1] } }
+`)
+  t.strictSame(priced(found), [
+    [
+      'POST /table',
+      {
+        rules: [{ when: { method: 'POST', body: { '/n': ['1', '2'], '/deep': 'true' } }, price: '0.05' }],
+        otherwise: '0.01',
+      },
+    ],
+    [
+      'GET /inherited',
+      { rules: [{ when: { header: { 'x-quality': 'draft' } }, price: '0.010' }], otherwise: null },
+    ],
+  ])
+  t.match(reasons(found), {
+    'GET /no-rules': /not a table of prices or a price by use. rules/,
+    'GET /no-price': /rules\[0\]\.price/,
+    'GET /bad-path': /rules\[0\]\.when\.path: Expected a path/,
+    'GET /zero': /rules\[0\]\.price: Expected a price above 0/,
+    'GET /server': /Set a price server on the link itself/,
+    'GET /list': /Expected a decimal string such as "0.01", a table with rules/,
+  })
+  const below = read(`${head}
+paths:
+  /a: { get: { x-price: { rules: [{ when: { query: { q: '1' } }, price: 5 }], otherwise: 1 } } }
+  /a/b: { get: { x-price: 2 } }
+`)
+  t.match(reasons(below), { 'GET /a': /would sell GET \/a\/b \(2\) for 1/ })
   t.end()
 })
 

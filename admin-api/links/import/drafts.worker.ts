@@ -3,7 +3,7 @@ import { ImportRefusal } from './document.ts'
 import { readDrafts } from './readDrafts.ts'
 import type { FromDrafts, ToDrafts } from './readInThread.ts'
 
-let answer: FromDrafts
+let response: FromDrafts
 try {
   const { document, ...request } = workerData as ToDrafts
   const { drafts, ...rest } = readDrafts({ ...request, text: new TextDecoder().decode(document) })
@@ -11,9 +11,9 @@ try {
     const { operation, operationId } = draft
     return { operation, operationId, json: JSON.stringify(draft) }
   })
-  answer = { read: { ...rest, drafts: texts } }
+  response = { read: { ...rest, drafts: texts } }
 } catch (error) {
   if (!(error instanceof ImportRefusal)) throw error
-  answer = { refusal: { path: error.path, message: error.message } }
+  response = { refusal: { path: error.path, message: error.message } }
 }
-parentPort!.postMessage(answer)
+parentPort!.postMessage(response)

@@ -1,9 +1,9 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t from 'tap'
+import { petsAt } from '../../../test/helpers/admin-api/links/import/pets.ts'
+import { startAdmin } from '../../../test/helpers/admin-api/startAdmin.ts'
 import { readCorpus } from '../../../test/helpers/corpora.ts'
-import { startAdmin } from '../../testing/startAdmin.ts'
-import { petsAt } from './pets.fixture.ts'
 import { type Drafts, readDrafts } from './readDrafts.ts'
 
 const server = 'https://api.example.com'
@@ -36,12 +36,12 @@ t.test('what is no OpenAPI 3.0 or 3.1 is refused, and the refusal says what to d
     ['openapi: 3.1.0\npaths: []', /at least one operation/],
     ['openapi: [', /Line 1/],
     ['openapi: 3.1.0\nopenapi: 3.1.0', /Line 2: duplicated mapping key/],
-    ['{"openapi":"3.1.0","info":{"a":[{"b":1}],"a":2}}', /The key "a" is there twice/],
+    ['{"openapi":"3.1.0","info":{"a":[{"b":1}],"a":2}}', /"a" occurs twice/],
     [`openapi: 3.1.0\nx: ${'x'.repeat(16_000_000)}`, /at most 16000000 bytes/],
     [`{"openapi":"3.1.0","paths":${'['.repeat(50_000)}${']'.repeat(50_000)}}`, /100 levels/],
     [
       `openapi: 3.1.0\npaths: ${'['.repeat(20_000)}${']'.repeat(20_000)}`,
-      /nested too deeply|neither JSON nor YAML/,
+      /nested too deeply|Expected JSON or YAML/,
     ],
     ['openapi: 3.1.0\npaths: &a\n  b: *a', /aliases/],
     [laughs(), /aliases/],
@@ -55,7 +55,7 @@ t.test('what is no OpenAPI 3.0 or 3.1 is refused, and the refusal says what to d
   t.end()
 })
 
-/** Each list has the one before nine times. */
+/** Each list contains the previous one nine times. */
 function laughs(): string {
   const lines = ['openapi: 3.1.0', 'a0: &a0 [lol]']
   for (let i = 1; i < 12; i++)
@@ -68,9 +68,9 @@ function laughs(): string {
 }
 
 t.test('references lead nowhere but into the document, and nothing is fetched', async (t) => {
-  let asked = 0
+  let requestCount = 0
   const elsewhere = createServer((_request, response) => {
-    asked++
+    requestCount++
     response.end('{}')
   })
   await new Promise<void>((resolve) => elsewhere.listen(0, '127.0.0.1', resolve))
@@ -97,7 +97,7 @@ t.test('references lead nowhere but into the document, and nothing is fetched', 
       ['GET /fine'],
       reference,
     )
-    t.ok(leftOut.every(({ reason }) => /leads out of the document/.test(reason)))
+    t.ok(leftOut.every(({ reason }) => /points outside the document/.test(reason)))
     t.equal(leftOut.length, 6)
   }
   for (const $ref of [
@@ -107,8 +107,8 @@ t.test('references lead nowhere but into the document, and nothing is fetched', 
     '#/%',
     '#/__proto__/x',
   ])
-    t.match(read(documentOf({ '/a': posting({ $ref }) })).leftOut, [{ reason: /leads nowhere/ }], $ref)
-  t.equal(asked, 0)
+    t.match(read(documentOf({ '/a': posting({ $ref }) })).leftOut, [{ reason: /has no target/ }], $ref)
+  t.equal(requestCount, 0)
 })
 
 t.test('circles and chains of references end: as schemas that lead to themselves, or with a reason', (t) => {
@@ -125,7 +125,7 @@ t.test('circles and chains of references end: as schemas that lead to themselves
   const start = posting({ $ref: '#/components/schemas/S0' })
   for (const schemas of [chain, loop])
     t.match(read(documentOf({ '/a': start }, { components: { schemas } })).leftOut, [
-      { reason: /in circles/ },
+      { reason: /is circular/ },
     ])
   const [long] = read(
     documentOf({ '/a': start }, { components: { schemas: { ...nested, S10000: {} } } }),
@@ -150,7 +150,7 @@ t.test('what is said of one operation is not said of all others, however long it
   )
   t.equal(drafts.drafts.length, 900)
   t.ok(JSON.stringify(drafts).length < 1_000_000)
-  t.match(drafts.leftOut, [{ operation: /^\* \/a{99}…$/, reason: /more than 2048 characters/ }, {}])
+  t.match(drafts.leftOut, [{ operation: /^\* \/a{99}…$/, reason: /at most 2048 characters/ }, {}])
   const unreadable = Object.fromEntries(Array.from({ length: 100_000 }, (_, i) => [`/${i}`, 0]))
   t.throws(() => read(documentOf({ ...unreadable, '/a': { get: {} } })), {
     message: /at most 1000 operations/,
@@ -284,8 +284,8 @@ t.test('a store that sends many documents waits for its own, and others do not',
   })
   const other = send(one.key).then(({ status }) => order.push(`one ${status}`))
   await Promise.all([...all, other])
-  t.equal(order.filter((said) => said === 'many 429').length, 2)
-  t.equal(order.filter((said) => said === 'many 200').length, 4)
+  t.equal(order.filter((lines) => lines === 'many 429').length, 2)
+  t.equal(order.filter((lines) => lines === 'many 200').length, 4)
   t.ok(order.indexOf('one 200') < order.lastIndexOf('many 200') - 1, order.join(', '))
 })
 

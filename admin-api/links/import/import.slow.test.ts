@@ -1,32 +1,32 @@
 import t, { type Test } from 'tap'
-import { startAdmin } from '../../testing/startAdmin.ts'
-import { petsAt } from './pets.fixture.ts'
+import { petsAt } from '../../../test/helpers/admin-api/links/import/pets.ts'
+import { startAdmin } from '../../../test/helpers/admin-api/startAdmin.ts'
 
 async function setUp(t: Test, overrides: Parameters<typeof startAdmin>[1] = {}) {
-  const asked: string[] = []
+  const requests: string[] = []
   const f = await startAdmin(t, overrides)
   const { key, username } = await f.store()
   const at = await f.seller((request, response) => {
-    asked.push(`${request.method} ${request.url}`)
+    requests.push(`${request.method} ${request.url}`)
     if (request.url!.includes('slow')) f.clock.nowMs += 3_000
     response.statusCode = request.url!.includes('broken') ? 503 : 200
     response.end('{}')
   })
   const base = new URL(at).origin
   const send = async (body: object) => {
-    const answer = await f.call('POST', '/api/v1/links/import', { key, body })
-    return { ...answer, operations: answer.body.data?.operations as Record<string, unknown>[] }
+    const response = await f.call('POST', '/api/v1/links/import', { key, body })
+    return { ...response, operations: response.body.data?.operations as Record<string, unknown>[] }
   }
   const links = async () =>
     (await f.call('GET', '/api/v1/links', { key })).body.data.links as Record<string, unknown>[]
-  return { f, key, username, base, asked, send, links, document: petsAt(base) }
+  return { f, key, username, base, requests, send, links, document: petsAt(base) }
 }
 
 const actions = (operations: Record<string, unknown>[]) =>
   Object.fromEntries(operations.map((one) => [one['operation'], one['action']]))
 
 t.test('an operation becomes a link with its address, price, input, example and tags', async (t) => {
-  const { send, links, document, base, asked } = await setUp(t)
+  const { send, links, document, base, requests } = await setUp(t)
   const { status, operations, text } = await send({ document, price: '0.01' })
   t.equal(status, 200, text)
   t.same(actions(operations), {
@@ -45,8 +45,13 @@ t.test('an operation becomes a link with its address, price, input, example and 
   const bySlug = Object.fromEntries(made.map((link) => [link['slug'], link]))
   t.same(Object.keys(bySlug).sort(), ['add-pet', 'get-pet', 'list-pets'])
   t.match(bySlug['list-pets'], {
-    ...{ url: `${base}/v1/pets`, title: 'List the pets', description: 'All of them.', price: '0.01' },
-    ...{ methods: ['GET'], tags: ['pet-store', 'animals'], outputExample: [{ id: 1, name: 'Rex' }] },
+    url: `${base}/v1/pets`,
+    title: 'List the pets',
+    description: 'All of them.',
+    price: '0.01',
+    methods: ['GET'],
+    tags: ['pet-store', 'animals'],
+    outputExample: [{ id: 1, name: 'Rex' }],
   })
   t.same(bySlug['list-pets']!['inputSchema'], {
     type: 'object',
@@ -71,21 +76,22 @@ t.test('an operation becomes a link with its address, price, input, example and 
   })
   t.match(bySlug['add-pet'], { price: '0.05', methods: ['POST'], outputExample: { name: 'Rex' } })
   t.match(bySlug['get-pet'], {
-    ...{ url: `${base}/v1/pets`, description: 'Call it with /{petId} after the address.' },
+    url: `${base}/v1/pets`,
+    description: 'Call it with /{petId} appended to the URL.',
     inputSchema: {
       'x-path': '/{petId}',
       'x-parameters': [{ name: 'petId', in: 'path', required: true, schema: { type: 'integer' } }],
     },
   })
-  t.equal(asked.length, 3, 'a health check for each paid link')
+  t.equal(requests.length, 3, 'a health check for each paid link')
 })
 
 t.test('a dry run says the same and does nothing', async (t) => {
-  const { send, links, document, asked } = await setUp(t)
+  const { send, links, document, requests } = await setUp(t)
   const dry = await send({ document, price: '0.01', dryRun: true })
   t.match(dry.body.data, { dryRun: true, source: 'pet-store', nextOffset: null })
   t.same(await links(), [])
-  t.same(asked, [])
+  t.same(requests, [])
   const real = await send({ document, price: '0.01' })
   t.same(actions(real.operations), actions(dry.operations))
   t.same(actions((await send({ document, price: '0.01', dryRun: true })).operations)['GET /pets'], 'keep')
@@ -94,14 +100,14 @@ t.test('a dry run says the same and does nothing', async (t) => {
 t.test(
   'the same document again makes nothing; a changed one changes what changed, and what is gone stays',
   async (t) => {
-    const { send, links, document, asked } = await setUp(t)
+    const { send, links, document, requests } = await setUp(t)
     await send({ document, price: '0.010' })
     const before = await links()
-    asked.length = 0
+    requests.length = 0
     const again = await send({ document, price: '0.01' })
     t.same(new Set(again.operations.map((one) => one['action'])), new Set(['keep', 'left_out']))
     t.same(await links(), before)
-    t.same(asked, [])
+    t.same(requests, [])
 
     const changed = document
       .replace('summary: List the pets', 'summary: List all pets')
@@ -160,7 +166,9 @@ t.test('one operation that fails says why, and stops no other; a repeat goes on'
   t.match(
     operations.find((one) => one['operation'] === 'GET /broken/{petId}'),
     {
-      ...{ action: 'failed', linkId: null, reason: /status 503/ },
+      action: 'failed',
+      linkId: null,
+      reason: /status 503/,
     },
   )
   t.equal((await links()).length, 2)
@@ -170,7 +178,7 @@ t.test('one operation that fails says why, and stops no other; a repeat goes on'
 })
 
 t.test('what takes longer than clients wait goes on in the next request, from where it was', async (t) => {
-  const { send, links, base, asked } = await setUp(t)
+  const { send, links, base, requests: upstreamRequests } = await setUp(t)
   const paths = Object.fromEntries(Array.from({ length: 7 }, (_, i) => [`/slow/${i}`, { get: {} }]))
   const document = { openapi: '3.1.0', info: { title: 'Slow' }, servers: [{ url: base }], paths }
   const done: string[] = []
@@ -188,7 +196,7 @@ t.test('what takes longer than clients wait goes on in the next request, from wh
     Array.from({ length: 7 }, (_, i) => `create GET /slow/${i}`),
   )
   t.equal((await links()).length, 7)
-  t.equal(asked.length, 7)
+  t.equal(upstreamRequests.length, 7)
   const past = await send({ document, price: '0.01', offset: 99 })
   t.match(past.body.data, { operations: { length: 0 }, nextOffset: null })
 })
@@ -265,7 +273,7 @@ t.test(
     const { status, body } = await send({ document, dryRun: true, price: '1', prices: { 'POST /pet': '3' } })
     t.equal(status, 400)
     t.match(body.error.details, [
-      { path: 'prices', message: /"POST \/pet" fits no operation.*"POST \/pets"/ },
+      { path: 'prices', message: /"POST \/pet" matches no operation.*"POST \/pets"/ },
     ])
   },
 )
@@ -276,14 +284,18 @@ t.test('no link sells a dearer operation below its own path for less', async (t)
   t.match(
     operations.find((one) => one['operation'] === 'GET /pets'),
     {
-      ...{ action: 'left_out', reason: /sell GET \/pets\/\{petId\} \(0\.5\) for 0\.01/ },
+      action: 'left_out',
+      reason: /sell GET \/pets\/\{petId\} \(0\.5\) for 0\.01/,
     },
   )
   const hidden = await send({ document, dryRun: true, price: '0.01', prices: { getPet: 'none' } })
   t.match(
     hidden.operations.find((one) => one['operation'] === 'GET /pets'),
     {
-      ...{ action: 'create', reason: /GET \/pets\/\{petId\}, which is left out, is one of them/ },
+      ...{
+        action: 'create',
+        reason: /all paths below it, including GET \/pets\/\{petId\}, which is left out/,
+      },
     },
   )
 })
@@ -300,7 +312,7 @@ t.test(
     const hidden = await send({ document, dryRun: true, price: '0.01', prices: { listPets: 'none' } })
     t.match(
       hidden.operations.find((one) => one['operation'] === 'GET /pets/{petId}'),
-      { action: 'create', reason: /GET \/pets, which is left out, is one of them/ },
+      { action: 'create', reason: /all paths below it, including GET \/pets, which is left out/ },
     )
   },
 )
@@ -369,7 +381,7 @@ t.test('the address is the one that was chosen, and what has none says what is e
   t.match(body.data, { server: `${base}/v2`, otherServers: { length: 0 } })
   const relative = document.replace(/url: .*\n.*/, 'url: /v1')
   t.match((await send({ document: relative, price: '0' })).body.error.details, [
-    { path: 'server', message: /https:\/\/api\.example\.com\/v1; got "\/v1"/ },
+    { path: 'server', message: /https:\/\/api\.example\.com\/v1, but got "\/v1"/ },
   ])
   for (const server of ['ftp://x.test', 'nonsense', 'http://u:p@x.test', 'http://x.test/?a=1'])
     t.equal((await send({ document, price: '0', server })).status, 400, server)
@@ -411,4 +423,48 @@ t.test('a store’s own links, and those of other documents, are never touched',
 t.test('without a key nothing is read', async (t) => {
   const { f, document } = await setUp(t)
   t.equal((await f.call('POST', '/api/v1/links/import', { body: { document } })).status, 401)
+})
+
+t.test('prices that the seller has set by request stay, whatever price the document has', async (t) => {
+  const { f, key, send, links, document } = await setUp(t)
+  await send({ document, price: '0.01' })
+  const link = (await links()).find((one) => one['slug'] === 'list-pets')!
+  const price = { rules: [{ when: { query: { limit: '100' } }, price: '0.05' }], otherwise: '0.02' }
+  await f.call('PATCH', `/api/v1/links/${link['id']}`, { key, body: { price } })
+  for (const dryRun of [true, false]) {
+    const { operations } = await send({ document, price: '0.30', dryRun })
+    const kept = operations.find((one) => one['linkId'] === link['id'])
+    t.match(kept, { action: 'keep', price: '0.02', reason: /keeps its prices by request/ })
+  }
+  t.match(await f.call('GET', `/api/v1/links/${link['id']}`, { key }), { body: { data: { price } } })
+})
+
+t.test('a table of prices in the document becomes the prices of the link, also after a change', async (t) => {
+  const { f, key, send, base } = await setUp(t)
+  const tableOf = (price: string) => ({
+    rules: [{ when: { query: { limit: '100' } }, price }],
+    otherwise: '0.02',
+  })
+  const documentOf = (price: unknown) =>
+    JSON.stringify({
+      openapi: '3.1.0',
+      info: { title: 'Tables', version: '1' },
+      servers: [{ url: `${base}/v1` }],
+      paths: { '/pets': { get: { operationId: 'tabled', 'x-price': price } } },
+    })
+  const [created] = (await send({ document: documentOf(tableOf('0.05')) })).operations
+  t.match(created, { action: 'create', price: '0.02', reason: /price depends on the request/ })
+  const priceNow = async () =>
+    (await f.call('GET', `/api/v1/links/${created!['linkId']}`, { key })).body.data.price
+  t.strictSame(await priceNow(), tableOf('0.05'))
+  t.match((await send({ document: documentOf(tableOf('0.05')) })).operations, [
+    { action: 'keep', changes: [] },
+  ])
+  const [changed] = (await send({ document: documentOf(tableOf('0.07')) })).operations
+  t.match(changed, { action: 'change', changes: ['price'] })
+  t.strictSame(await priceNow(), tableOf('0.07'))
+  t.match((await send({ document: documentOf('0.30') })).operations, [
+    { action: 'keep', reason: /keeps its prices by request/ },
+  ])
+  t.strictSame(await priceNow(), tableOf('0.07'))
 })

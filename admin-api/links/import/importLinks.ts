@@ -5,38 +5,44 @@ import type { Store } from '../../../core/domain/store.ts'
 import { type ErrorDetail, isTollgateError } from '../../../core/errors/error.ts'
 import type { ImportedLink } from '../../../core/ports/store/links.ts'
 import type { Api } from '../../deps.ts'
-import { createLink } from '../createLink.ts'
 import type { CreateLinkBody } from '../linkBodies.ts'
-import { refuseMovedCredential } from '../linkRules.ts'
-import { readLinkFields } from '../readLinkFields.ts'
-import { nameOf } from '../slugs.ts'
-import { updateLink } from '../updateLink.ts'
-import { openUpstreamHeaders, readUpstreamHeaders, type UpstreamHeaders } from '../upstreamHeaders.ts'
+import {
+  nameOf,
+  openUpstreamHeaders,
+  readLinkFields,
+  readUpstreamHeaders,
+  type UpstreamHeaders,
+} from '../linkFields.ts'
+import { createLink, refuseMovedCredential, updateLink } from '../saveLink.ts'
 import type { Draft, Drafts, DraftsRequest } from './readDrafts.ts'
 import { type DraftText, readInThread } from './readInThread.ts'
+import { rangeOf } from './statedPrice.ts'
 
-/** No operation is begun later: with the health check that then runs, an answer comes within what clients wait. */
+/**
+ * No operation starts after this time, in ms. So the response arrives within the client's timeout, even after one more health
+ * check.
+ */
 const BUDGET_MS = 8_000
-/** Health checks that one import has at the seller's at a time. */
+/** Maximum number of concurrent health checks of one import against the seller's API. */
 const AT_A_TIME = 2
 
-export interface ImportRequest extends DraftsRequest {
-  /** The seller's name for the document; made from its title when left out. */
+interface ImportRequest extends DraftsRequest {
+  /** The seller's name for the document. By default it is made from the document's title. */
   readonly source?: string | undefined
   readonly isDryRun: boolean
   readonly isPublic?: boolean | undefined
   readonly upstreamHeaders?: UpstreamHeaders | undefined
-  /** How many of the document's operations are done already. */
+  /** How many operations of the document earlier requests have processed. */
   readonly offset: number
 }
 
 /**
- * What becomes of an operation. `create`, `change`, `keep`: of its link, in a dry run what would become of it. `gone`: its
- * link is there, the operation is not any more; nothing is done.
+ * What an import does to an operation, or would do in a dry run. `create`, `change` and `keep` refer to the operation's link.
+ * `gone` means that a link exists but its operation is no longer in the document. The import does not change such a link.
  */
-export type ImportAction = 'create' | 'change' | 'keep' | 'left_out' | 'gone' | 'failed'
+type ImportAction = 'create' | 'change' | 'keep' | 'left_out' | 'gone' | 'failed'
 
-export interface ImportedOperation {
+interface ImportedOperation {
   readonly operation: string
   readonly operationId: string | null
   readonly action: ImportAction
@@ -44,27 +50,27 @@ export interface ImportedOperation {
   readonly title: string | null
   readonly slug: string | null
   readonly linkId: string | null
-  /** Names of the fields that change. */
+  /** Names of the changed fields. */
   readonly changes: readonly string[]
-  /** Why it is left out or failed, or what its seller should know. */
+  /** Why the operation is left out or failed, or a note for the seller. */
   readonly reason: string | null
 }
 
-export interface ImportReport {
+interface ImportReport {
   readonly source: string
   readonly server: string
   readonly otherServers: readonly string[]
   readonly operations: readonly ImportedOperation[]
-  /** Where the next request goes on; null when all is done. */
+  /** The `offset` of the next request. Null when all operations are done. */
   readonly nextOffset: number | null
 }
 
 /**
- * Makes or changes a link for each operation of a document, in its order, and goes on in the next request where its time is
- * over. What is there already stays or is changed, so that any request may be sent again. A document may have a thousand
- * operations of 16 kB: each is looked at in a turn of the event loop of its own, so that calls are answered in between.
+ * Creates or changes a link for each operation of a document, in the document's order. When its time is up, the next request
+ * continues. Existing links stay or are changed, so any request can be repeated. A document may have a thousand operations of 16
+ * kB. Each is read in its own turn of the event loop, so that the process can serve calls in between.
  *
- * @throws `VALIDATION_ERROR` for a document that can not be imported at all
+ * @throws `VALIDATION_ERROR` for a document that cannot be imported at all
  */
 export async function importLinks(api: Api, store: Store, request: ImportRequest): Promise<ImportReport> {
   const startedAtMs = api.clock.now()
@@ -77,26 +83,29 @@ export async function importLinks(api: Api, store: Store, request: ImportRequest
   let next = Math.min(request.offset, matches.length)
   if (request.isDryRun) {
     const room = { left: api.maxLinksPerStore - (await api.links.countOf(store.id)) }
-    for (const match of matches) operations.push(foretold(api, await planOf(job, match), room))
+    for (const match of matches) operations.push(planned(api, await planOf(job, match), room))
     next = matches.length
   } else {
     const from = next
     const work = async () => {
       while (next < matches.length && (next === from || api.clock.now() - startedAtMs < BUDGET_MS)) {
         const at = next++
-        operations[at - from] = await carryOut(job, await planOf(job, matches[at]!))
+        operations[at - from] = await runPlan(job, await planOf(job, matches[at]!))
       }
     }
     await Promise.all(Array.from({ length: AT_A_TIME }, work))
   }
   if (request.offset === 0) operations.push(...withoutLink(read.leftOut, matches, known))
   return {
-    ...{ source, server: read.server, otherServers: read.otherServers, operations },
+    source,
+    server: read.server,
+    otherServers: read.otherServers,
+    operations,
     nextOffset: next < matches.length ? next : null,
   }
 }
 
-/** What each operation of one request has in common. */
+/** State that the operations of one request share. */
 interface Job {
   readonly api: Api
   readonly store: Store
@@ -104,7 +113,7 @@ interface Job {
   readonly request: ImportRequest
 }
 
-/** An operation, and the link that it has already. */
+/** An operation, and its existing link. */
 interface Match {
   readonly draft: DraftText
   readonly link: ImportedLink | undefined
@@ -114,7 +123,7 @@ function matchesOf(drafts: readonly DraftText[], known: readonly ImportedLink[])
   const byKey = new Map(known.map((link) => [link.origin.key, link]))
   const byOperation = Map.groupBy(known, ({ origin }) => origin.operation)
   const linkOf = (draft: DraftText) => byKey.get(keyOf(draft))
-  // One of an id that stands at another path now is that operation's, not the one's in its old place.
+  // If an operation's id is now at another path, its link belongs to that operation and not to the operation at the old path.
   const claimed = new Set(drafts.map(linkOf))
   return drafts.map((draft) => {
     const { operation, operationId } = draft
@@ -126,10 +135,10 @@ function matchesOf(drafts: readonly DraftText[], known: readonly ImportedLink[])
 interface Plan {
   readonly draft: Draft
   readonly origin: LinkOrigin
-  /** The link that the operation has already. */
+  /** The existing link of the operation. */
   readonly link: Link | undefined
   readonly body: CreateLinkBody
-  /** Of `body` and `origin`, what is another than the link's. */
+  /** The fields of `body` and `origin` that differ from the link. */
   readonly changes: readonly string[]
 }
 
@@ -141,17 +150,30 @@ async function planOf({ api, source, request }: Job, { draft: { json }, link: fo
   const { operation, url, title, description, price, methods, inputSchema, outputExample, tags } = draft
   const origin = { document: source, key: keyOf(draft), operation }
   const body = {
-    ...{ url, title, description, price, methods: methods as CreateLinkBody['methods'] & {} },
-    ...{ inputSchema, outputExample, tags },
+    url,
+    title,
+    description,
+    price: price as CreateLinkBody['price'] & {},
+    methods: methods as CreateLinkBody['methods'] & {},
+    inputSchema,
+    outputExample,
+    tags,
     ...(isPublic !== undefined && { isPublic }),
     ...(upstreamHeaders !== undefined && { upstreamHeaders }),
   }
-  // One that was deleted since is made anew.
+  // The link was deleted meanwhile, so it is created again.
   if (!link?.isActive) return { draft, origin, link: undefined, body, changes: [] }
-  return { draft, origin, link, body, changes: changesOf(api, link, body, origin) }
+  if (link.pricing === null || typeof price !== 'string')
+    return { draft, origin, link, body, changes: changesOf(api, link, body, origin) }
+  // One price in the document must not replace the seller's prices by request.
+  const { price: _price, ...rest } = body
+  return { draft, origin, link, body: rest, changes: changesOf(api, link, rest, origin) }
 }
 
-/** An operation that had no id, or has lost it, is known by its method and path; one of another id is another. */
+/**
+ * Whether the method and path may identify the operation's link. They may if the operation has no id now or had none before. Two
+ * different ids mean two different operations.
+ */
 const isUnclaimed = ({ origin }: ImportedLink, operationId: string | null): boolean =>
   operationId === null || origin.key.startsWith('op:')
 
@@ -161,7 +183,9 @@ const keyOf = ({ operation, operationId }: Pick<Draft, 'operation' | 'operationI
 function changesOf(api: Api, link: Link, body: CreateLinkBody, origin: LinkOrigin): string[] {
   const { upstreamHeaders, ...plain } = body
   const changed = Object.entries(plain).flatMap(([name, value]) =>
-    isSame(name, value, link[name as keyof Link]) ? [] : [name],
+    isSame(name, value, name === 'price' ? (link.pricing ?? link.price) : link[name as keyof Link])
+      ? []
+      : [name],
   )
   if (upstreamHeaders !== undefined && !hasHeaders(api, link, upstreamHeaders ?? {}))
     changed.push('upstreamHeaders')
@@ -169,9 +193,9 @@ function changesOf(api: Api, link: Link, body: CreateLinkBody, origin: LinkOrigi
   return changed
 }
 
-/** Prices and documents are the same in any form. */
+/** Compares prices and JSON documents by value. */
 const isSame = (name: string, one: unknown, other: unknown): boolean =>
-  name === 'price'
+  name === 'price' && typeof one === 'string' && typeof other === 'string'
     ? withoutZeros(String(one)) === withoutZeros(String(other))
     : isDeepStrictEqual(JSON.parse(JSON.stringify(one)), other)
 
@@ -187,57 +211,72 @@ function hasHeaders({ sealer }: Api, { id, upstreamHeadersSealed }: Link, given:
   return isDeepStrictEqual({ ...read.headers }, { ...openUpstreamHeaders(sealer, id, upstreamHeadersSealed) })
 }
 
-/** What would become of it, as far as nobody else is asked: no API is called and nothing is written. */
-function foretold(api: Api, plan: Plan, room: { left: number }): ImportedOperation {
+/** What an import would do to the operation. This function calls no API and writes nothing. */
+function planned(api: Api, plan: Plan, room: { left: number }): ImportedOperation {
   try {
     const fields = readLinkFields(api, plan.link?.id ?? '', plan.body)
     if (plan.link !== undefined) refuseMovedCredential(plan.link, fields)
   } catch (error) {
-    return told(plan, 'failed', { reason: wordsOf(error) })
+    return imported(plan, 'failed', { reason: wordsOf(error) })
   }
-  if (plan.link !== undefined) return told(plan, plan.changes.length === 0 ? 'keep' : 'change')
-  if (room.left-- > 0) return told(plan, 'create')
-  return told(plan, 'failed', { reason: `A store has at most ${api.maxLinksPerStore} active links.` })
+  if (plan.link !== undefined) return imported(plan, plan.changes.length === 0 ? 'keep' : 'change')
+  if (room.left-- > 0) return imported(plan, 'create')
+  return imported(plan, 'failed', {
+    reason: `The store has reached its limit of ${api.maxLinksPerStore} active links. Delete a link first.`,
+  })
 }
 
-async function carryOut({ api, store }: Job, plan: Plan): Promise<ImportedOperation> {
+async function runPlan({ api, store }: Job, plan: Plan): Promise<ImportedOperation> {
   const { link, body, draft, origin, changes } = plan
   try {
     if (link === undefined) {
       const made = await createLink(api, store, body, { slug: draft.slug, origin })
-      return told(plan, 'create', { link: made })
+      return imported(plan, 'create', { link: made })
     }
-    if (changes.length === 0) return told(plan, 'keep')
-    // Headers of the same value are sent along: a new host gets none that the request does not name.
+    if (changes.length === 0) return imported(plan, 'keep')
+    // Headers with unchanged values are also sent, because a new host gets only headers that the request names.
     const isNamed = (name: string) => changes.includes(name) || name === 'upstreamHeaders'
     const named = Object.fromEntries(Object.entries(body).filter(([name]) => isNamed(name)))
-    return told(plan, 'change', { link: await updateLink(api, store, link, named, { origin }) })
+    return imported(plan, 'change', { link: await updateLink(api, store, link, named, { origin }) })
   } catch (error) {
-    return told(plan, 'failed', { reason: wordsOf(error) })
+    return imported(plan, 'failed', { reason: wordsOf(error) })
   }
 }
 
-function told(
+function imported(
   { draft, link, changes }: Plan,
   action: ImportAction,
   more: { readonly link?: Link; readonly reason?: string } = {},
 ): ImportedOperation {
   const its = more.link ?? link
+  const isTable = typeof draft.price !== 'string'
+  const keepsPrices = !isTable && link?.pricing != null
+  const notes = [
+    ...draft.notes,
+    ...(isTable ? ['The price depends on the request.'] : []),
+    ...(keepsPrices ? ['The link keeps its prices by request.'] : []),
+  ]
   return {
-    ...{ operation: draft.operation, operationId: draft.operationId, action, price: draft.price },
-    ...{ title: draft.title, slug: its?.slug ?? null, linkId: its?.id ?? null, changes },
-    reason: more.reason ?? (draft.notes.join(' ') || null),
+    operation: draft.operation,
+    operationId: draft.operationId,
+    action,
+    price: keepsPrices ? link.price : rangeOf(draft.price).price,
+    title: draft.title,
+    slug: its?.slug ?? null,
+    linkId: its?.id ?? null,
+    changes,
+    reason: more.reason ?? (notes.join(' ') || null),
   }
 }
 
-/** @throws what is no refusal of this operation: then nothing can be done for the others either */
+/** The message of an error about this operation. @throws other errors, because the other operations would fail too */
 function wordsOf(error: unknown): string {
   if (!isTollgateError(error) || error.code === 'store_unavailable') throw error
   const details = (error.details ?? []).map(({ path, message }: ErrorDetail) => `${path}: ${message}`)
   return details.length > 0 ? details.join(' ') : error.message
 }
 
-/** Operations that are left out, and links whose operation is neither made nor left out now. */
+/** Operations that are left out, and links whose operation is neither imported nor left out now. */
 function withoutLink(
   leftOut: Drafts['leftOut'],
   matches: readonly Match[],
@@ -254,7 +293,7 @@ function withoutLink(
     const link = byKey.get(keyOf({ operation, operationId })) ?? byOperation.get(operation)
     if (link === undefined) return { ...none, operation, operationId, action: 'left_out', reason }
     named.add(link)
-    const more = 'The link that it has stays as it is.'
+    const more = 'The existing link of the operation stays unchanged.'
     return {
       ...none,
       ...stays(link),
@@ -269,7 +308,7 @@ function withoutLink(
     .map((link): ImportedOperation => {
       const { operation, key } = link.origin
       const operationId = key.startsWith('id:') ? key.slice(3) : null
-      const reason = 'It is not in the document any more; its link stays until you delete it.'
+      const reason = 'The operation is no longer in the document. The link stays until you delete it.'
       return { ...none, ...stays(link), operation, operationId, action: 'gone', reason }
     })
   return [...out, ...gone]

@@ -1,9 +1,7 @@
 import { exampleFor, takesBody } from '../../../core/x402/bazaar.ts'
-import { hiddenCharacterIn } from '../../schema/hiddenCharacter.ts'
-import { MAX_SCHEMA_BYTES } from '../readLinkFields.ts'
-import { slugOf } from '../slugs.ts'
-import { isTree, type OpenApiDocument, type Tree } from './document.ts'
-import { follow, LeftOut } from './references.ts'
+import { hiddenCharacterIn } from '../../http/validation.ts'
+import { MAX_SCHEMA_BYTES, slugOf } from '../linkFields.ts'
+import { follow, isTree, type OpenApiDocument, SkippedOperation, type Tree } from './document.ts'
 import { briefly, schemaOf } from './schemaOf.ts'
 
 const MAX_TITLE_CHARS = 200
@@ -11,10 +9,10 @@ const MAX_DESCRIPTION_CHARS = 500
 const MAX_TAGS = 10
 const MAX_URL_CHARS = 2_048
 
-/** What a document says of one operation, as the fields of a link. */
+/** The document's statements about one operation, as the fields of a link. */
 export interface DescribedOperation {
   readonly url: string
-  /** What callers add to the link's address, `/{petId}`; empty where they add nothing. */
+  /** The path that callers append to the link's address, such as `/{petId}`. Empty if there is none. */
   readonly subPath: string
   readonly title: string
   readonly description: string
@@ -22,9 +20,9 @@ export interface DescribedOperation {
   readonly inputSchema: Tree | null
   readonly outputExample: unknown
   readonly tags: readonly string[]
-  /** A slug for a link that has none. */
+  /** A slug for a new link. */
   readonly slug: string
-  /** What its seller should know, in words. */
+  /** Notes for the seller. */
   readonly notes: readonly string[]
 }
 
@@ -32,13 +30,13 @@ interface Found {
   readonly path: string
   readonly method: string
   readonly operation: Tree
-  /** Of the path and of the operation, references followed. */
+  /** Parameters of the path and of the operation, with references resolved. */
   readonly parameters: readonly Tree[]
-  /** Base address, without a slash at the end. */
+  /** Base URL, without a slash at the end. */
   readonly server: string
 }
 
-/** Reads one operation. @throws {LeftOut} when no link can be made of it */
+/** Reads one operation. @throws {SkippedOperation} if it cannot become a link */
 export function describeOperation(document: OpenApiDocument, found: Found): DescribedOperation {
   const { operation, method, path } = found
   const notes: string[] = []
@@ -60,13 +58,13 @@ export function describeOperation(document: OpenApiDocument, found: Found): Desc
   }
 }
 
-/** The part of a path that stands before its first parameter, and the rest. @throws {LeftOut} */
+/** The part of a path before its first parameter, and the rest. @throws {SkippedOperation} */
 export function partsOf(path: string): { readonly fixed: string; readonly subPath: string } {
-  if (!path.startsWith('/')) throw new LeftOut('Its path does not begin with a slash.')
-  if (/[?#\\]/.test(path)) throw new LeftOut('Its path has a query or a fragment.')
+  if (!path.startsWith('/')) throw new SkippedOperation('The path does not begin with a slash.')
+  if (/[?#\\]/.test(path)) throw new SkippedOperation('The path has a query or a fragment.')
   const segments = path.split('/')
   if (segments.some((one) => /^(?:\.|%2e){1,2}$/i.test(one)))
-    throw new LeftOut('Its path has a segment of dots.')
+    throw new SkippedOperation('The path has a segment of dots.')
   const first = segments.findIndex((segment) => segment.includes('{'))
   if (first < 0) return { fixed: path, subPath: '' }
   return { fixed: segments.slice(0, first).join('/'), subPath: `/${segments.slice(first).join('/')}` }
@@ -74,11 +72,12 @@ export function partsOf(path: string): { readonly fixed: string; readonly subPat
 
 function urlOf(text: string): string {
   const { href } = new URL(text)
-  if (href.length > MAX_URL_CHARS) throw new LeftOut(`Its address has more than ${MAX_URL_CHARS} characters.`)
+  if (href.length > MAX_URL_CHARS)
+    throw new SkippedOperation(`The address has more than ${MAX_URL_CHARS} characters.`)
   return href
 }
 
-/** Text as others may read it: without what hides or turns the direction of writing. */
+/** Removes characters that are hidden or change the direction of writing, for public text. */
 function visible(text: string, lines: 'one' | 'many'): string {
   const whole = text.toWellFormed()
   if (hiddenCharacterIn(whole, lines) === undefined) return whole.trim()
@@ -103,12 +102,12 @@ export const titleOf = (value: unknown): string => cut(visible(oneLine(value), '
 
 export function descriptionOf(of: Tree, subPath = ''): string {
   const text = typeof of['description'] === 'string' ? visible(of['description'], 'many') : ''
-  const call = subPath === '' ? '' : `Call it with ${cut(visible(subPath, 'one'), 200)} after the address.`
+  const call = subPath === '' ? '' : `Call it with ${cut(visible(subPath, 'one'), 200)} appended to the URL.`
   const room = MAX_DESCRIPTION_CHARS - (call === '' ? 0 : [...call].length + 1)
   return [cut(text, room), call].filter((part) => part !== '').join('\n')
 }
 
-/** `Pet store` → `pet-store`; what has no such form is left out. */
+/** Tags in the form that links use. For example, `Pet store` becomes `pet-store`. A tag that has no such form is dropped. */
 export function tagsOf(value: unknown): string[] {
   const tags = (Array.isArray(value) ? value : []).flatMap((tag) => {
     const spelt = wordsOf(typeof tag === 'string' ? tag : '')
@@ -121,7 +120,7 @@ export function tagsOf(value: unknown): string[] {
   return [...new Set(tags)].slice(0, MAX_TAGS)
 }
 
-/** `listPets` → `list Pets`. */
+/** Splits a name into words. For example, `listPets` becomes `list Pets`. */
 const wordsOf = (name: string): string => name.replace(/(?<=[a-z0-9])(?=[A-Z])/g, ' ')
 
 function inputOf(
@@ -134,7 +133,7 @@ function inputOf(
   const inPath = [...subPath.matchAll(/\{([^{}]+)\}/g)].map(([, name]) => name!)
   const query = parameters.filter((one) => one['in'] === 'query')
   if (parameters.some((one) => one['in'] === 'cookie' && one['required'] === true))
-    throw new LeftOut('It needs a cookie, and cookies are not handed on.')
+    throw new SkippedOperation('The operation needs a cookie, and the gateway does not forward cookies.')
   const described = parameters.filter(
     ({ in: where, name }) =>
       where === 'header' ||
@@ -142,7 +141,7 @@ function inputOf(
       (hasBody && where === 'query'),
   )
   const known = new Set(described.filter((one) => one['in'] === 'path').map((one) => one['name']))
-  const beside = [
+  const siblings = [
     ...inPath
       .filter((name) => !known.has(name))
       .map((name) => ({ name, in: 'path', schema: { type: 'string' } })),
@@ -159,11 +158,11 @@ function inputOf(
     : query.length > 0
       ? queryOf(document, query)
       : undefined
-  if (main === undefined && subPath === '' && beside.length === 0) return null
+  if (main === undefined && subPath === '' && siblings.length === 0) return null
   const whole = {
     ...(main ?? { type: 'object' }),
     ...(subPath !== '' && { 'x-path': subPath }),
-    ...(beside.length > 0 && { 'x-parameters': beside }),
+    ...(siblings.length > 0 && { 'x-parameters': siblings }),
   }
   return fitting(whole, 'input', notes)
 }
@@ -173,8 +172,11 @@ const queryOf = (document: OpenApiDocument, query: readonly Tree[]): Tree => {
   const properties = query.map((one): [string, unknown] => {
     const schema = parameterSchema(document, one) ?? {}
     const { description } = one
-    const told = typeof description === 'string' && !('description' in schema)
-    return [String(one['name']), told ? { ...schema, description: visible(description, 'many') } : schema]
+    const described = typeof description === 'string' && !('description' in schema)
+    return [
+      String(one['name']),
+      described ? { ...schema, description: visible(description, 'many') } : schema,
+    ]
   })
   return {
     type: 'object',
@@ -183,7 +185,7 @@ const queryOf = (document: OpenApiDocument, query: readonly Tree[]): Tree => {
   }
 }
 
-/** A parameter stands in a list of others: what its schema refers to is not said there. */
+/** The schema of a parameter. Its references are resolved here, because the schema becomes part of a list of other schemas. */
 function parameterSchema(document: OpenApiDocument, { schema, content }: Tree): Tree | undefined {
   const media = isTree(content) ? follow(document.root, Object.values(content)[0]) : undefined
   const found = schemaOf(document, schema ?? (isTree(media) ? media['schema'] : undefined) ?? {})
@@ -197,13 +199,11 @@ function bodyOf(document: OpenApiDocument, operation: Tree, notes: string[]): Tr
   const json = jsonOf(document, content)
   if (json !== undefined) {
     const schema = schemaOf(document, json['schema'] ?? {})
-    if (schema === undefined) notes.push('Its input schema is too large to be shown.')
+    if (schema === undefined) notes.push('The input schema is too large to be published.')
     return schema
   }
   const kinds = Object.keys(content).slice(0, 3).join(', ')
-  notes.push(
-    `Its body is no JSON (${visible(kinds, 'one').slice(0, 100)}): agents are not told what to send.`,
-  )
+  notes.push(`The body is not JSON (${visible(kinds, 'one').slice(0, 100)}), so agents get no schema for it.`)
   return undefined
 }
 
@@ -215,7 +215,9 @@ function outputOf(document: OpenApiDocument, operation: Tree, notes: string[]): 
   const content = follow(document.root, isTree(response) ? response['content'] : undefined)
   if (!isTree(content)) return null
   if (Object.keys(content).some((kind) => kind.startsWith('text/event-stream')))
-    notes.push('It answers a stream: set `settle` to `before`, so that buyers are charged before it begins.')
+    notes.push(
+      'The operation responds with a stream. Set `settle` to `before`, so that buyers are charged before the stream begins.',
+    )
   const json = jsonOf(document, content)
   if (json === undefined) return null
   const example = exampleIn(document, json)
@@ -229,7 +231,7 @@ function exampleIn(document: OpenApiDocument, media: Tree): unknown {
     : undefined
   if (isTree(first) && first['value'] !== undefined) return first['value']
   const schema = schemaOf(document, media['schema'] ?? {})
-  // Without an example of the document's own, one would be made up.
+  // An example is made only if the document has one. Otherwise an invented example would be published.
   return schema !== undefined && JSON.stringify(schema).includes('"examples":')
     ? exampleFor(schema)
     : undefined
@@ -241,19 +243,19 @@ function jsonOf(document: OpenApiDocument, content: Tree): Tree | undefined {
   return isTree(media) ? media : undefined
 }
 
-/** What a link may carry of it: whole, without words where that is too long, or nothing. */
+/** The part of a value that fits into a link. It is all of the value, the value without descriptions, or null. */
 function fitting<T>(value: T, what: string, notes: string[]): T | null {
   const fits = (one: unknown) => Buffer.byteLength(JSON.stringify(one)) <= MAX_SCHEMA_BYTES
   if (fits(value)) return value
   const brief = what === 'input' ? (briefly(value) as T) : undefined
   if (brief !== undefined && fits(brief)) {
     notes.push(
-      'Its input schema is shown without descriptions and examples: it is larger than 16 kB with them.',
+      'The input schema is published without descriptions and examples, because it is larger than 16 kB with them.',
     )
     return brief
   }
   notes.push(
-    `Its ${what === 'input' ? 'input schema' : 'example answer'} is larger than 16 kB and not shown.`,
+    `The ${what === 'input' ? 'input schema' : 'example response'} is larger than 16 kB and is not published.`,
   )
   return null
 }

@@ -1,27 +1,25 @@
 import { nearMiss } from '../../../core/config/check/nearMiss.ts'
 import { ImportRefusal } from './document.ts'
 
-/** A price as a rule or a document says it: a decimal string in USDC, or `none` for what is not for sale. */
+/** A price in a rule or a document. It is a decimal string in USDC, or `none` for an operation that is not for sale. */
 export type Price = string
 
-/** The form of {@link Price}. */
+/** The pattern of {@link Price}. */
 export const priceForm = /^(?:\d+(?:\.\d{1,18})?|none)$/
 
-/** As of a link's price. */
-const MAX_PRICE_CHARS = 64
-
-/** What a rule may be about. */
-export interface Priced {
-  /** `POST /render`. */
+/** What a rule can match. */
+interface Priced {
+  /** Such as `POST /render`. */
   readonly operation: string
   readonly operationId: string | null
 }
 
 /**
- * Makes the look-up of a price by rules: `POST /render`, `/render` for all its methods, an operationId, each with a `*` at the
- * end for all that begin so. The longest that fits decides, and one without `*` before one with it.
+ * Creates the lookup of a price by rules. A rule is `POST /render`, `/render` for all its methods, or an operationId. A rule with a
+ * `*` at its end matches everything that begins with the text before the `*`. The longest match wins, and a rule without `*` wins
+ * over a rule with `*`.
  *
- * @throws {ImportRefusal} for a rule that fits no operation: what it was meant for would be sold at another price
+ * @throws {ImportRefusal} for a rule that matches no operation, because the intended operation would be sold at another price
  */
 export function priceRules(
   rules: ReadonlyMap<string, Price>,
@@ -39,7 +37,7 @@ export function priceRules(
     const hint = meant === undefined ? '' : ` Did you mean ${JSON.stringify(meant)}?`
     throw new ImportRefusal(
       'prices',
-      `The price rule ${JSON.stringify(rule.slice(0, 100))} fits no operation of the document.${hint}`,
+      `The price rule ${JSON.stringify(rule.slice(0, 100))} matches no operation of the document.${hint}`,
     )
   }
   return (operation) => sorted.find(([rule]) => fits(rule, operation))?.[1]
@@ -53,12 +51,4 @@ function fits(rule: string, { operation, operationId }: Priced): boolean {
   return spelt.endsWith('*')
     ? names.some((name) => name.startsWith(spelt.slice(0, -1)))
     : names.includes(spelt)
-}
-
-/** The price in `x-price`; undefined where it says nothing. @returns null when it is no price */
-export function statedPrice(value: unknown): Price | undefined | null {
-  if (value === undefined) return undefined
-  if (value === false || value === null) return 'none'
-  const text = typeof value === 'number' ? String(value) : value
-  return typeof text === 'string' && text.length <= MAX_PRICE_CHARS && priceForm.test(text) ? text : null
 }

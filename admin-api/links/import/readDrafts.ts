@@ -1,6 +1,15 @@
 import { parseAmount } from '../../../core/domain/money.ts'
-import { slugOf } from '../slugs.ts'
-import { ImportRefusal, isTree, type OpenApiDocument, readDocument, type Tree } from './document.ts'
+import { slugOf } from '../linkFields.ts'
+import {
+  follow,
+  followWithSiblings,
+  ImportRefusal,
+  isTree,
+  type OpenApiDocument,
+  readDocument,
+  SkippedOperation,
+  type Tree,
+} from './document.ts'
 import {
   type DescribedOperation,
   describeOperation,
@@ -9,60 +18,63 @@ import {
   tagsOf,
   titleOf,
 } from './operation.ts'
-import { type Price, priceRules, statedPrice } from './prices.ts'
-import { follow, followWithSiblings, LeftOut } from './references.ts'
+import { type Price, priceRules } from './prices.ts'
+import { rangeOf, type StatedPrice, statedPrice } from './statedPrice.ts'
 
-/** More operations are no API that one store sells; a link of the store is made of each. */
+/** Maximum number of operations of a document. Each becomes a link of the store. */
 const MAX_OPERATIONS = 1_000
-/** Of a path or a server's address, as of a link's. Its text stands in what is said of others, too. */
+/**
+ * Maximum length of a path or a server URL in characters. A link's URL has the same limit. These texts also appear in messages
+ * about other operations.
+ */
 const MAX_ADDRESS_CHARS = 2_048
-/** Addresses of one API. */
+/** Maximum number of server URLs of one API. */
 const MAX_SERVERS = 100
 const methods = ['get', 'head', 'post', 'put', 'patch', 'delete', 'options', 'trace'] as const
 const sold = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']
 
-/** What is to be made of a document. */
+/** The document, and how its links are to be made. */
 export interface DraftsRequest {
   /** YAML or JSON. */
   readonly text: string
-  /** `each`: a link an operation. `one`: one link for the whole API. */
+  /** `each` makes one link per operation. `one` makes one link for the whole API. */
   readonly as: 'each' | 'one'
-  /** Base address of the API in place of the document's. */
+  /** Base URL of the API. It replaces the base URL in the document. */
   readonly server?: string | undefined
-  /** Of operations that neither a rule nor the document names a price for. */
+  /** The price of operations that have a price neither in a rule nor in the document. */
   readonly price?: Price | undefined
   readonly prices: ReadonlyMap<string, Price>
 }
 
-/** A link to be: what the document and the prices say of it. */
+/** A link to be created, as the document and the prices describe it. */
 export interface Draft extends DescribedOperation {
-  /** `POST /render`; `*` for the whole API. */
+  /** Such as `POST /render`. `*` for the whole API. */
   readonly operation: string
   readonly operationId: string | null
-  readonly price: Price
-  /** Base address that its path follows. */
+  readonly price: StatedPrice
+  /** The base URL to which the path is appended. */
   readonly server: string
 }
 
-/** An operation without a link, and why. */
-export interface LeftOutOperation {
+/** An operation that gets no link, and the reason. */
+interface SkippedRow {
   readonly operation: string
   readonly operationId: string | null
   readonly reason: string
 }
 
 export interface Drafts {
-  /** Of the API. */
+  /** Title of the API. */
   readonly title: string
-  /** Base address of the API. */
+  /** Base URL of the API. */
   readonly server: string
-  /** Other addresses that the document names. */
+  /** Other server URLs of the document. */
   readonly otherServers: readonly string[]
   readonly drafts: readonly Draft[]
-  readonly leftOut: readonly LeftOutOperation[]
+  readonly leftOut: readonly SkippedRow[]
 }
 
-/** Reads a document into links to be, in its own order. Nothing is fetched. @throws {ImportRefusal} */
+/** Reads a document into drafts of links, in the document's order. The function fetches nothing. @throws {ImportRefusal} */
 export function readDrafts({ text, as, server, price, prices }: DraftsRequest): Drafts {
   const document = readDocument(text)
   const info = isTree(document.root['info']) ? document.root['info'] : {}
@@ -77,7 +89,7 @@ export function readDrafts({ text, as, server, price, prices }: DraftsRequest): 
   if (as === 'one')
     return { ...common, ...wholeApi({ root: document.root, title, main, found, price, prices }) }
   const drafts: Draft[] = []
-  const leftOut: LeftOutOperation[] = [...unreadable]
+  const leftOut: SkippedRow[] = [...unreadable]
   for (const one of found) {
     const { operation, operationId } = one
     try {
@@ -91,7 +103,7 @@ export function readDrafts({ text, as, server, price, prices }: DraftsRequest): 
         ...describe(document, one, at),
       })
     } catch (error) {
-      if (!(error instanceof LeftOut)) throw error
+      if (!(error instanceof SkippedOperation)) throw error
       leftOut.push({ operation, operationId, reason: error.message })
     }
   }
@@ -110,11 +122,11 @@ interface FoundOperation {
 function operationsIn({ root }: OpenApiDocument) {
   const paths = pathsOf(root)
   const found: FoundOperation[] = []
-  const unreadable: LeftOutOperation[] = []
+  const unreadable: SkippedRow[] = []
   for (const [path, value] of Object.entries(paths)) {
     if (path.startsWith('x-')) continue
     if (path.length > MAX_ADDRESS_CHARS) {
-      const reason = `Its path has more than ${MAX_ADDRESS_CHARS} characters.`
+      const reason = `Expected a path of at most ${MAX_ADDRESS_CHARS} characters.`
       unreadable.push({ operation: `* ${path.toWellFormed().slice(0, 100)}…`, operationId: null, reason })
       continue
     }
@@ -132,14 +144,14 @@ function operationsIn({ root }: OpenApiDocument) {
     throw new ImportRefusal('document', 'Expected `paths` with at least one operation.')
   const count = found.length + unreadable.length
   if (count > MAX_OPERATIONS) {
-    const message = `Expected at most ${MAX_OPERATIONS} operations, got ${count}. Import a part of the document at a time.`
+    const message = `Expected at most ${MAX_OPERATIONS} operations, got ${count}. Import the document in parts.`
     throw new ImportRefusal('document', message)
   }
-  // An id that is there twice names nothing.
+  // An id that occurs twice identifies no operation.
   const ids = found.map((one) => one.operationId)
-  const isTwice = (id: string | null) => ids.indexOf(id) !== ids.lastIndexOf(id)
+  const isDuplicate = (id: string | null) => ids.indexOf(id) !== ids.lastIndexOf(id)
   return {
-    found: found.map((one) => (isTwice(one.operationId) ? { ...one, operationId: null } : one)),
+    found: found.map((one) => (isDuplicate(one.operationId) ? { ...one, operationId: null } : one)),
     unreadable,
   }
 }
@@ -150,26 +162,28 @@ function idOf({ operationId }: Tree): string | null {
     : null
 }
 
-/** `paths` may lead elsewhere as a whole. @throws {ImportRefusal} */
+/** Reads `paths`, which may itself be a reference. @throws {ImportRefusal} */
 function pathsOf(root: Tree): Tree {
   try {
     const paths = followWithSiblings(root, root['paths'])
     return isTree(paths) ? paths : {}
   } catch (error) {
-    if (!(error instanceof LeftOut)) throw error
+    if (!(error instanceof SkippedOperation)) throw error
     throw new ImportRefusal('document', error.message)
   }
 }
 
-/** A path item or an operation, or why there is none. */
+/** A path item or an operation, or the reason why there is none. */
 function objectAt(root: Tree, value: unknown): Tree | string {
   try {
     const object = followWithSiblings(root, value)
-    if (!isTree(object)) return 'Expected an object here, and there is none.'
-    // A tool that does not merge writes the key as a text: what it would bring in may be a price.
-    return Object.hasOwn(object, '<<') ? 'Its merge key "<<" is in quotes and merges nothing.' : object
+    if (!isTree(object)) return 'Expected an object here.'
+    // A tool that does not merge writes the key as a string. The merged part may be a price, so the operation is refused.
+    return Object.hasOwn(object, '<<')
+      ? 'The merge key "<<" is quoted, so it merges nothing. Remove the quotes.'
+      : object
   } catch (error) {
-    if (error instanceof LeftOut) return error.message
+    if (error instanceof SkippedOperation) return error.message
     throw error
   }
 }
@@ -179,8 +193,8 @@ function describe(
   { of, item, method, path }: FoundOperation,
   server: string,
 ): DescribedOperation {
-  if (!sold.includes(method)) throw new LeftOut(`Links do not take ${method}.`)
-  if (of['deprecated'] === true) throw new LeftOut('It is deprecated.')
+  if (!sold.includes(method)) throw new SkippedOperation(`Links do not accept ${method}.`)
+  if (of['deprecated'] === true) throw new SkippedOperation('It is deprecated.')
   const listed = [item, of].flatMap((at) => listAt(document.root, at, 'parameters') ?? [])
   const parameters = new Map<string, Tree>()
   for (const one of listed.map((parameter) => follow(document.root, parameter)))
@@ -194,42 +208,42 @@ function describe(
   })
 }
 
-/** @throws {LeftOut} for what is no list: an operation without it would be another one */
+/** @throws {SkippedOperation} for a value that is not a list, because without the list the operation would be a different one */
 function listAt(root: Tree, at: Tree, name: 'parameters' | 'servers'): unknown[] | undefined {
   const list = follow(root, at[name])
   if (list == null) return undefined
-  if (!Array.isArray(list)) throw new LeftOut(`Its \`${name}\` is no list.`)
+  if (!Array.isArray(list)) throw new SkippedOperation(`Expected a list in \`${name}\`.`)
   return list
 }
 
-function priceStated({ of, item }: FoundOperation, root: Tree): Price | undefined {
+function priceStated({ of, item }: FoundOperation, root: Tree): StatedPrice | undefined {
   for (const at of [of, item, root]) {
     const misspelt = Object.keys(at).find((key) => key !== 'x-price' && /^x[-_]?price$/i.test(key))
     if (misspelt !== undefined)
-      throw new LeftOut(`Its price stands under ${JSON.stringify(misspelt)}; expected "x-price".`)
+      throw new SkippedOperation(`Expected the price in "x-price", but it is in ${JSON.stringify(misspelt)}.`)
     const price = statedPrice(at['x-price'])
-    if (price === null)
-      throw new LeftOut(
-        `Its x-price is ${JSON.stringify(at['x-price'])?.slice(0, 100)}; expected a decimal string such as "0.01".`,
-      )
     if (price !== undefined) return price
   }
 }
 
-function sellable(price: Price | undefined): Price {
+function sellable(price: StatedPrice | undefined): StatedPrice {
   if (price === undefined)
-    throw new LeftOut('It has no price: give one for all, a rule, or x-price in the document.')
-  if (price === 'none') throw new LeftOut('It is not for sale: its price is none.')
+    throw new SkippedOperation(
+      'The operation has no price. Set a price for all operations, a price rule, or x-price in the document.',
+    )
+  if (price === 'none')
+    throw new SkippedOperation('The operation is not for sale, because its price is none.')
   return price
 }
 
 /**
- * A link takes its own path and all below it, also where its operation has a parameter there: one that is cheaper than another it
- * leads to would sell that one for less, so it is left out; where it leads to what is not for sale, it says so.
+ * Leaves out operations that would sell another operation for less. A link accepts its own path and all paths below it, even if its
+ * operation has a parameter there. So an operation is left out if it is cheaper than an operation below it. If an operation below
+ * it is not for sale, a note tells the seller.
  */
 function withoutUndercut(
   drafts: readonly Draft[],
-  leftOut: readonly LeftOutOperation[],
+  leftOut: readonly SkippedRow[],
 ): Pick<Drafts, 'drafts' | 'leftOut'> {
   const offered = drafts.map((draft) => {
     const [method, path] = splitOperation(draft.operation)
@@ -244,15 +258,15 @@ function withoutUndercut(
   for (const { draft, method } of offered) {
     const { operation, operationId, price } = draft
     const isReached = reachedFrom(plainAddress(draft.url))
-    const dearer = offered.find(
+    const moreExpensive = offered.find(
       (other) =>
         other.draft !== draft &&
         other.method === method &&
         isReached(other.address) &&
-        isLess(price, other.draft.price),
+        isLess(rangeOf(price).price, rangeOf(other.draft.price).priceMax),
     )?.draft
-    if (dearer !== undefined) {
-      const reason = `A link takes its own path and all below it: this one would sell ${dearer.operation} (${dearer.price}) for ${price}. Price them alike, or make one of them none.`
+    if (moreExpensive !== undefined) {
+      const reason = `A link accepts its own path and all paths below it, so this link would sell ${moreExpensive.operation} (${rangeOf(moreExpensive.price).priceMax}) for ${rangeOf(price).price}. Give both operations the same price, or set one of them to none.`
       out.push({ operation, operationId, reason })
       continue
     }
@@ -260,20 +274,20 @@ function withoutUndercut(
     const hidden = unsold.find((one) => (one.method === method || one.method === '*') && isHidden(one.path))
     const note =
       hidden &&
-      `Its link takes its own path and all below it: ${hidden.operation}, which is left out, is one of them.`
+      `The link accepts its own path and all paths below it, including ${hidden.operation}, which is left out.`
     kept.push(note === undefined ? draft : { ...draft, notes: [...draft.notes, note] })
   }
   return { drafts: kept, leftOut: out }
 }
 
-/** In the one spelling that servers read (RFC 3986, section 6.2.2.2): `/%61` is `/a`. */
+/** The URL in the spelling that servers read (RFC 3986, section 6.2.2.2). For example, `/%61` becomes `/a`. */
 const plainAddress = (url: string): string =>
   new URL(url).href.replace(/%[\da-f]{2}/gi, (octet) => {
     const character = String.fromCharCode(Number.parseInt(octet.slice(1), 16))
     return /[\w.~-]/.test(character) ? character : octet.toUpperCase()
   })
 
-/** Whether an address is a link's own or below it. */
+/** Whether a URL is the link's own or below it. */
 function reachedFrom(base: string): (address: string) => boolean {
   const start = `${base.replace(/\/+$/, '')}/`
   return (address) => address === base || address.startsWith(start)
@@ -297,68 +311,91 @@ function wholeApi({ root, title, main, found, price, prices }: WholeApi): Pick<D
   if (prices.size > 0)
     throw new ImportRefusal(
       'prices',
-      'One link has one price: leave the rules out, or make a link of each operation.',
+      'One link has one price. Remove the price rules, or create a link for each operation.',
     )
-  const its = price ?? statedPrice(root['x-price'])
+  const its = price ?? statedOrRefused(root['x-price'])
   if (its == null || its === 'none')
-    throw new ImportRefusal('price', 'Expected a price for the link, such as "0.01"; "0" is free.')
+    throw new ImportRefusal('price', 'Expected a price for the link, such as "0.01", or "0" for a free link.')
   const info = isTree(root['info']) ? root['info'] : {}
   const tags = Array.isArray(root['tags'])
     ? root['tags'].map((tag) => (isTree(tag) ? tag['name'] : undefined))
     : []
   const draft: Draft = {
-    ...{ operation: '*', operationId: null, price: its, server: main, url: new URL(main).href, subPath: '' },
-    ...{ title, description: descriptionOf(info), inputSchema: null, outputExample: null },
+    operation: '*',
+    operationId: null,
+    price: its,
+    server: main,
+    url: new URL(main).href,
+    subPath: '',
+    title,
+    description: descriptionOf(info),
+    inputSchema: null,
+    outputExample: null,
     methods: sold.filter((method) => found.some((one) => one.method === method)),
-    ...{ tags: tagsOf(tags), slug: slugOf(title), notes: [] },
+    tags: tagsOf(tags),
+    slug: slugOf(title),
+    notes: [],
   }
   return { drafts: [draft], leftOut: [] }
 }
 
+/** @throws {ImportRefusal} for an invalid price, because the link of the whole API needs one */
+function statedOrRefused(value: unknown): StatedPrice | undefined {
+  try {
+    return statedPrice(value)
+  } catch (error) {
+    if (error instanceof SkippedOperation) throw new ImportRefusal('document', error.message)
+    throw error
+  }
+}
+
 /**
- * The address that an operation's path follows: its own server, its path's, or the document's.
+ * The base URL to which an operation's path is appended. It is the URL of the operation's own server, or else of its path's server,
+ * or else of the document's server.
  *
- * @param main address of the document's own `servers`, which own ones may be relative to
- * @throws {LeftOut} when it has none that a path can follow: at another it would be another operation
+ * @param main URL of the document's `servers`, to which the operation's may be relative
+ * @throws {SkippedOperation} if no path can be appended to the URL, because an operation of another server would be a different one
  */
 function serverOf(root: Tree, { of, item }: FoundOperation, main: string | undefined): string {
   const own = serversOf(listAt(root, of, 'servers') ?? listAt(root, item, 'servers'))
   if (own.length === 0) {
     if (main !== undefined) return main
-    throw new LeftOut('The document names no server for it: name the base address of the API as `server`.')
+    throw new SkippedOperation(
+      'The document has no server for this operation. Set `server` to the base URL of the API.',
+    )
   }
   const base = firstBase(own.map((url) => (main === undefined ? url : absolute(url, main))))
   if (base !== undefined) return base
-  throw new LeftOut(
-    `Its own server ${JSON.stringify(own[0]!.slice(0, 200))} is no base address such as https://api.example.com/v1: name one as \`server\`.`,
+  throw new SkippedOperation(
+    `The operation's own server ${JSON.stringify(own[0]!.slice(0, 200))} is not a base URL such as https://api.example.com/v1. Set \`server\` to a base URL.`,
   )
 }
 
 const absolute = (url: string, main: string): string => URL.parse(url, `${main}/`)?.href ?? url
 
-/** The first address that an operation names for itself. */
+/** The first server URL that an operation has of its own. */
 function firstOwn(root: Tree, found: readonly FoundOperation[]): string | undefined {
   for (const one of found) {
     try {
       return serverOf(root, one, undefined)
     } catch (error) {
-      if (!(error instanceof LeftOut)) throw error
+      if (!(error instanceof SkippedOperation)) throw error
     }
   }
 }
 
 function noServer(shown: string | undefined): ImportRefusal {
-  const what = shown === undefined ? 'the document names none' : `got ${JSON.stringify(shown.slice(0, 200))}`
+  const what = shown === undefined ? 'the document has none' : `got ${JSON.stringify(shown.slice(0, 200))}`
   return new ImportRefusal(
     'server',
-    `Expected the base address of the API, such as https://api.example.com/v1; ${what}. Name it as \`server\`.`,
+    `Expected the base URL of the API, such as https://api.example.com/v1, but ${what}. Set \`server\` to the base URL.`,
   )
 }
 
 const firstBase = (servers: readonly string[]): string | undefined =>
   servers.map(baseOf).find((base) => base !== undefined)
 
-/** Addresses of `servers`, variables at their defaults; without those that are too long to be one. */
+/** URLs of `servers`, with default values for their variables. URLs that are too long are dropped. */
 function serversOf(value: unknown): string[] {
   return (Array.isArray(value) ? value.slice(0, MAX_SERVERS) : []).flatMap((server) => {
     if (!isTree(server) || typeof server['url'] !== 'string') return []
@@ -373,7 +410,7 @@ function serversOf(value: unknown): string[] {
   })
 }
 
-/** A base address without a slash at its end; undefined when no path can follow it. */
+/** A base URL without a slash at its end. Undefined if no path can be appended to it. */
 function baseOf(text: string): string | undefined {
   if (!/^https?:\/\//i.test(text) || !URL.canParse(text)) return undefined
   const { origin, pathname, search, hash, username, password } = new URL(text)

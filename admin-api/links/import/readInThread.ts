@@ -2,16 +2,16 @@ import { once } from 'node:events'
 import { extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { TollgateError } from '../../../core/errors/error.ts'
-import { validationError } from '../../schema/validationError.ts'
+import { validationError } from '../../http/validation.ts'
 import type { Draft, Drafts, DraftsRequest } from './readDrafts.ts'
 
-/** A draft as it is handed over: only its text is long, and is read when its turn has come. */
+/** A draft as the thread sends it. Only its JSON is long, so the JSON is parsed only when the draft is processed. */
 export interface DraftText extends Pick<Draft, 'operation' | 'operationId'> {
-  /** {@link Draft}, JSON. */
+  /** The {@link Draft} as JSON. */
   readonly json: string
 }
 
-export interface ReadDocument extends Omit<Drafts, 'drafts'> {
+interface ReadDocument extends Omit<Drafts, 'drafts'> {
   readonly drafts: readonly DraftText[]
 }
 
@@ -26,33 +26,33 @@ export interface FromDrafts {
   readonly refusal?: { readonly path: string; readonly message: string }
 }
 
-/** The largest document, in YAML, takes some four seconds on a machine that has time. */
+/** Maximum time for a document, in ms. The largest document, in YAML, takes about four seconds on an idle machine. */
 const MAX_MS = 20_000
-/** Of its memory; the largest document takes some 300. */
+/** Maximum heap of the thread, in MB. The largest document takes about 300. */
 const MAX_HEAP_MB = 768
 
 const program = new URL(`./drafts.worker${extname(import.meta.url)}`, import.meta.url)
 
-/** Documents of one store that wait here; each may have sixteen megabytes. */
+/** Maximum number of waiting documents of one store. Each may have 16 MB. */
 const MAX_OF_A_STORE = 4
 
-/** One document is read at a time: this process has other things to do. */
+/** The documents of all stores are read one at a time, because the process has other work. */
 let before: Promise<unknown> = Promise.resolve()
-/** Of a store at most one waits for the others', however many it sends: theirs are read in between. */
+/** A store has only one document at a time in the shared queue, so that documents of other stores come in between. */
 const ofStores = new Map<string, { last: Promise<unknown>; count: number }>()
 
 /**
- * Reads a document on a thread of its own, which ends with it: sixteen megabytes of YAML take seconds, and a document may
- * be made to take more.
+ * Reads a document on a separate thread, which ends afterwards. The thread is needed because 16 MB of YAML take seconds, and a
+ * malicious document can take longer.
  *
- * @throws `VALIDATION_ERROR`; `RATE_LIMIT_EXCEEDED` while others of the store wait
+ * @throws `VALIDATION_ERROR`; `RATE_LIMIT_EXCEEDED` while other documents of the store wait
  */
 export async function readInThread(storeId: string, request: DraftsRequest): Promise<ReadDocument> {
   const own = ofStores.get(storeId) ?? { last: Promise.resolve(), count: 0 }
   if (own.count === MAX_OF_A_STORE)
     throw new TollgateError(
       'RATE_LIMIT_EXCEEDED',
-      `${MAX_OF_A_STORE} documents of the store wait to be read. Send the next one when they are done.`,
+      `${MAX_OF_A_STORE} documents of the store are waiting already. Send the next one when they are done.`,
       { retryAfterSeconds: MAX_MS / 1_000 },
     )
   ofStores.set(storeId, own)
@@ -71,7 +71,7 @@ export async function readInThread(storeId: string, request: DraftsRequest): Pro
 }
 
 async function read({ text, ...rest }: DraftsRequest): Promise<ReadDocument> {
-  // Bytes are handed over, a long text would be copied.
+  // The document is sent as bytes, because bytes are transferred and a long string would be copied.
   const document = new TextEncoder().encode(text)
   const workerData: ToDrafts = { ...rest, document }
   const worker = new Worker(program, {
@@ -82,15 +82,17 @@ async function read({ text, ...rest }: DraftsRequest): Promise<ReadDocument> {
     resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP_MB },
   })
   try {
-    const [answer] = (await once(worker, 'message', { signal: AbortSignal.timeout(MAX_MS) })) as [FromDrafts]
-    if (answer.read !== undefined) return answer.read
-    const { path, message } = answer.refusal!
+    const [response] = (await once(worker, 'message', { signal: AbortSignal.timeout(MAX_MS) })) as [
+      FromDrafts,
+    ]
+    if (response.read !== undefined) return response.read
+    const { path, message } = response.refusal!
     throw validationError([{ path, code: 'not_importable', message }])
   } catch (error) {
     const { name, code } = error as { name?: string; code?: string }
     const isTooMuch = name === 'AbortError' || name === 'RangeError' || code === 'ERR_WORKER_OUT_OF_MEMORY'
     if (!isTooMuch) throw error
-    const message = `The document takes longer than ${MAX_MS / 1_000} s to read, or too much memory. Import a part of it at a time.`
+    const message = `The document takes more than ${MAX_MS / 1_000} s or too much memory to read. Import it in parts.`
     throw validationError([{ path: 'document', code: 'not_importable', message }])
   } finally {
     await worker.terminate()

@@ -1,24 +1,22 @@
-import { isTree, type OpenApiDocument, type Tree } from './document.ts'
-import { follow, target } from './references.ts'
+import { follow, isTree, type OpenApiDocument, type Tree, target } from './document.ts'
 
-/** Parts of one schema, with all that it leads to; larger ones are no input that an agent reads. */
+/** Maximum number of parts of one schema, including everything that it refers to. Agents do not read larger schemas. */
 const MAX_PARTS = 5_000
 
-/** Keywords whose value is no schema: what looks like a keyword in there is none. */
+/** Keywords whose value is not a schema. Names inside such a value are never keywords. */
 const values = new Set(['const', 'default', 'enum', 'examples', 'required', 'dependentRequired', 'type'])
-/** Keywords whose value has schemas under names that anybody may choose. */
+/** Keywords whose value contains schemas under names that the author chooses. */
 const maps = new Set(['properties', 'patternProperties', 'dependentSchemas'])
-/** Of no use outside the document, or of another meaning there. */
+/** Keywords that have no use outside the document, or have another meaning there. */
 const dropped =
   /^(?:\$id|\$schema|\$anchor|\$dynamicAnchor|\$dynamicRef|\$defs|definitions|discriminator|xml|externalDocs|x-.*)$/
 
 /**
- * A schema of the document as JSON Schema 2020-12 that stands by itself: what it refers to is in its `$defs`, so that one
- * that leads to itself stays as small as it is. What OpenAPI 3.0 says in words of its own (`nullable`, `example`) is said in
- * those of JSON Schema.
+ * A schema of the document as self-contained JSON Schema 2020-12. Its `$defs` contain the referenced schemas, so that a recursive
+ * schema stays small. Keywords that only OpenAPI 3.0 has (`nullable`, `example`) are translated to JSON Schema.
  *
- * @returns undefined when it is too large
- * @throws {LeftOut} for references that lead elsewhere or nowhere
+ * @returns undefined if it is too large
+ * @throws {SkippedOperation} for references that leave the document or have no target
  */
 export function schemaOf({ root, version }: OpenApiDocument, schema: unknown): Tree | undefined {
   const names = new Map<string, string>()
@@ -50,7 +48,7 @@ export function schemaOf({ root, version }: OpenApiDocument, schema: unknown): T
     const { $ref } = one
     const isReference = typeof $ref === 'string'
     // OpenAPI 3.0, Reference Object: "any sibling elements of a $ref are ignored".
-    const read = isReference && version === '3.0' ? {} : version === '3.0' ? inNewWords(one) : one
+    const read = isReference && version === '3.0' ? {} : version === '3.0' ? toOpenApi31(one) : one
     const entries = Object.entries(read).flatMap(([key, value]): [string, unknown][] => {
       if (key === '$ref' || dropped.test(key)) return []
       if (values.has(key)) return [[key, value]]
@@ -78,8 +76,8 @@ export function schemaOf({ root, version }: OpenApiDocument, schema: unknown): T
 
 class TooLarge extends Error {}
 
-/** A schema of OpenAPI 3.0, which is JSON Schema of an early draft with exceptions (Schema Object, "Fixed Fields"). */
-function inNewWords({ nullable, example, ...schema }: Tree): Tree {
+/** Translates a schema of OpenAPI 3.0, which is JSON Schema of an early draft with exceptions (Schema Object, "Fixed Fields"). */
+function toOpenApi31({ nullable, example, ...schema }: Tree): Tree {
   const { type, exclusiveMinimum, exclusiveMaximum, minimum, maximum } = schema
   const choices = schema['enum']
   return {
@@ -94,13 +92,13 @@ function inNewWords({ nullable, example, ...schema }: Tree): Tree {
   }
 }
 
-/** `undefined` leaves a keyword out of the JSON that is made of it. */
+/** Translates a limit. A keyword with the value `undefined` does not appear in the resulting JSON. */
 function bound(name: string, exclusive: string, limit: unknown, isExclusive: unknown): Tree {
   if (typeof isExclusive !== 'boolean') return {}
   return isExclusive ? { [exclusive]: limit, [name]: undefined } : { [exclusive]: undefined }
 }
 
-/** The same without what only explains: for schemas that are too long with it. */
+/** The schema without descriptions and examples, for schemas that are too long with them. */
 export function briefly(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(briefly)
   if (!isTree(schema)) return schema

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { mergeMetrics } from './mergeMetrics.ts'
+import { mergeMetrics } from './primary.ts'
 
 t.test('each metric is described once, and each sample says which process it is from', (t) => {
   const text = ['# HELP a_total Counts.', '# TYPE a_total counter', 'a_total{x="1"} 2', 'a_total 3', ''].join(

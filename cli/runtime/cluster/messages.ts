@@ -1,88 +1,42 @@
-import type { StoreId } from '../../../core/domain/link.ts'
 import type { NetworkId } from '../../../core/domain/network.ts'
-import type { PaymentIdentity, SettlementAttempt } from '../../../core/domain/payment.ts'
 import type { ProcessCalls } from '../../../core/ports/callCounts.ts'
-import type { Refusal, SettleOutcome } from '../../../core/ports/chains/settler.ts'
 import type { Change } from '../../../core/ports/store/changes.ts'
-import type { PaymentPayload, PaymentRequirements } from '../../../core/x402/types.ts'
+import type { SettlementRequest, SettlementResponse } from '../settling/settlementServer.ts'
 
-/** What a worker says to the primary. `call` pairs a question with its answers; it is unique in its worker. */
+/** Messages from a worker to the primary. `call` is the same number in a request and its responses. */
 export type FromWorker =
-  /** It hears from here on; what was said before is lost. */
+  | SettlementRequest
+  /** The worker is now listening for messages. It did not receive any message that was sent before. */
   | { readonly type: 'ready' }
   | { readonly type: 'listening'; readonly gatewayUrl: string }
-  /** Whether it could be settled; a yes holds its place in the primary until it is settled or released. */
-  | {
-      readonly type: 'verify'
-      readonly call: number
-      readonly network: string
-      readonly payment: PaymentPayload
-      readonly terms: PaymentRequirements
-      readonly identity: PaymentIdentity
-      readonly storeId: StoreId
-    }
-  /** Nothing will be settled by it. @property held the call of the `verify` */
-  | { readonly type: 'release'; readonly held: number }
-  | {
-      readonly type: 'settle'
-      readonly call: number
-      readonly network: string
-      readonly payment: PaymentPayload
-      readonly terms: PaymentRequirements
-      readonly identity: PaymentIdentity
-      /** The call of its `verify`. */
-      readonly held?: number
-      /**
-       * Of one that is asked again: the turn of the last attempt that was to be stored for it. What was stored by then may be on its
-       * way, whoever has forgotten it.
-       */
-      readonly turn?: number
-    }
-  /** Whether the attempt of that turn is on disk. Without a true, the primary broadcasts nothing. */
-  | {
-      readonly type: 'stored'
-      readonly call: number
-      readonly turn: number
-      /** Of that attempt: one that has forgotten it may have begun with turn 1 again. */
-      readonly transaction: string
-      readonly ok: boolean
-    }
-  /** For a job of the primary: see `JobLine`. */
+  /** A note for a job of the primary, see `JobChannel`. */
   | { readonly type: 'note'; readonly topic: string; readonly note: unknown }
   | { readonly type: 'metrics'; readonly call: number; readonly text: string }
   | { readonly type: 'counts'; readonly call: number; readonly calls: ProcessCalls['calls'] }
 
-/** What the primary says to a worker. */
+/** Messages from the primary to a worker. */
 export type FromPrimary =
-  /** The first message. */
+  | SettlementResponse
+  /** The first message that a worker receives. */
   | {
       readonly type: 'begin'
-      /** Where everything is handed to that is no link. */
+      /** URL to which the worker forwards requests that are not for a link. */
       readonly adminUrl: string
-      /** The primary's listener, which says whether this installation lives and can work. */
+      /** URL of the primary's listener, which reports whether this installation is alive and ready. */
       readonly ownUrl: string
-      /** The configuration that the primary started with: a reload does not change what was opened by it. */
+      /** The configuration with which the primary started. A reload does not change what was opened with it. */
       readonly startedText: string
-      /** The one whose plugins run now. */
+      /** The configuration whose plugins run now. */
       readonly text: string
-      /** Where the primary can settle; on others nothing may be offered. */
+      /** The networks on which the primary can settle. The worker must not offer any other network. */
       readonly networks: readonly NetworkId[]
     }
   | { readonly type: 'networks'; readonly networks: readonly NetworkId[] }
-  /** The admin API changed a link or a store; the worker would read it from the store within half a second. */
+  /**
+   * The admin API changed a link or a store. Without this message, the worker would read the change from the database up to
+   * half a second later.
+   */
   | { readonly type: 'changed'; readonly change: Change }
-  | { readonly type: 'verified'; readonly call: number; readonly refusal: Refusal | null }
-  /** The first attempt of a call has turn 1; one that takes its place has the next. */
-  | {
-      readonly type: 'store'
-      readonly call: number
-      readonly turn: number
-      readonly attempt: SettlementAttempt
-    }
-  | { readonly type: 'settled'; readonly call: number; readonly outcome: SettleOutcome }
-  | { readonly type: 'broken'; readonly call: number; readonly message: string }
-  /** It had begun, and nobody here knows any more how far it came: nothing is begun anew. */
-  | { readonly type: 'forgotten'; readonly call: number }
   | { readonly type: 'read-metrics' | 'read-counts'; readonly call: number }
   | { readonly type: 'reload'; readonly text: string }
   | { readonly type: 'stop' }

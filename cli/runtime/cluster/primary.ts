@@ -4,36 +4,47 @@ import type { AnyGatewayPlugin } from '../../../core/plugin/gateway.ts'
 import type { ProcessCalls } from '../../../core/ports/callCounts.ts'
 import type { Metrics } from '../../../core/ports/metrics.ts'
 import type { CallPlane } from '../../../gateway/callPlane.ts'
+import { urlOf } from '../gatewayUrl.ts'
 import { openStack } from '../open/openStack.ts'
 import { does } from '../role.ts'
+import { SettlementServer } from '../settling/settlementServer.ts'
 import { startCalls } from '../startCalls.ts'
 import { startControlPlane } from '../startControlPlane.ts'
 import type { StartOptions } from '../startTollgate.ts'
-import { urlOf } from '../urlOf.ts'
-import { mergeMetrics } from './mergeMetrics.ts'
 import type { FromPrimary, FromWorker } from './messages.ts'
-import { createWorkerSettling } from './settleForWorker.ts'
 
-/** A process that served is followed at once, nearly; of those that can't even start, each is tried twice as late. */
+/**
+ * Delay before a worker is restarted, in ms. A worker that had served calls is restarted almost at once. If a worker cannot
+ * start, the delay doubles each time.
+ */
 const RESTART_MS = 1_000
 const MAX_RESTART_MS = 30_000
 const METRICS_TIMEOUT_MS = 2_000
-/** Whoever watches looks every second: a worker that is late is seen as that. */
+/**
+ * Timeout of a request for a worker's counts, in ms. Viewers poll every second. A worker that responds later is shown as not
+ * reporting.
+ */
 const COUNTS_TIMEOUT_MS = 500
-/** How long a worker may take beyond the drain before it is cut: less than the primary has until it ends itself. */
+/**
+ * How long a worker may run after its drain before the primary kills it, in ms. It is shorter than the time after which the
+ * primary ends itself.
+ */
 const WORKER_CLOSE_MS = 2_000
 
-/** A fleet on one machine: the admin API, the settlers and the background work here, the public listener in each worker. */
+/**
+ * All processes of a gateway on one machine. The admin API, the settlers and the background jobs run in this process. The
+ * public listener runs in each worker.
+ */
 export interface Primary {
   readonly adminUrl: string
-  /** Where the workers listen; known once one of them does. */
+  /** URL of the listener that the workers share. It is available once a worker listens. */
   readonly gatewayUrl: string
   /**
-   * Does the background work of a newly read configuration, then has the workers read it.
-   * @throws what does not hold; then nothing has changed
+   * Starts the background jobs of a newly read configuration, then reloads the workers.
+   * @throws if the configuration is invalid. Nothing has changed then
    */
   reload(next: LoadedConfig<AnyGatewayPlugin>): Promise<void>
-  /** `/readyz` answers 503 from now on, also where a worker is asked; everything else goes on. */
+  /** From now on, `/readyz` responds with 503, also in the workers. Everything else continues. */
   announceStop(): void
   close(): Promise<void>
 }
@@ -44,7 +55,7 @@ export async function startPrimary(
 ): Promise<Primary> {
   cluster.setupPrimary({ serialization: 'advanced' })
   const stack = await openStack(config, { env, log, runsJobs: does('jobs', only) })
-  const { changes, jobLine } = stack.ports
+  const { changes, jobChannel } = stack.ports
   const closers = [() => stack.close()]
   const close = async (workersTimeoutMs: number) => {
     isStopping = true
@@ -53,33 +64,36 @@ export async function startPrimary(
   }
   const listening = Promise.withResolvers<string>()
   let isStopping = false
+  let isListening = false
   let text = startedText
   const networks = () => stack.chains.settlers.map(({ network }) => network)
 
-  /** @param restartMs when another follows, should this one end before it listens */
+  /** @param restartMs delay before the next worker if this worker ends before it listens */
   function fork(urls: { adminUrl: string; ownUrl: string }, restartMs = RESTART_MS): void {
     const worker = cluster.fork()
-    const settling = createWorkerSettling(stack.chains, (message) => send(worker, message))
+    const settling = new SettlementServer(stack.chains, (message) => send(worker, message))
     let hasListened = false
     worker.on('message', (message: FromWorker) => {
       if (settling.receive(message)) return
       if (message.type === 'ready') {
-        hearing.add(worker)
+        connected.add(worker)
         send(worker, { type: 'begin', ...urls, startedText, text, networks: networks() })
       }
       if (message.type === 'listening') {
         hasListened = true
+        isListening = true
         listening.resolve(message.gatewayUrl)
       }
-      if (message.type === 'note') jobLine.post(message.topic, message.note)
+      if (message.type === 'note') jobChannel.post(message.topic, message.note)
     })
-    // What is said to one that was just killed does not arrive. Its end is told below; without this it would be this process's, too.
-    worker.on('error', (err) => log.warn({ err }, 'a gateway process did not hear what it was told'))
+    // A message to a worker that was just killed cannot be delivered. Without this handler, that error would end this process
+    // too. The worker's exit is handled below.
+    worker.on('error', (err) => log.warn({ err }, 'a gateway process did not receive a message'))
     worker.once('exit', (code, signal) => {
       settling.lost()
       if (isStopping) return
-      log.error({ code, signal }, 'a gateway process ended; starting another')
-      listening.reject(new Error('A gateway process ended before it listened; its message is above.'))
+      log.error({ code, signal }, 'a gateway process ended, so another process is started')
+      listening.reject(new Error('A gateway process ended before it listened. Its message is above.'))
       const waitMs = hasListened ? RESTART_MS : restartMs
       const next = Math.min(2 * waitMs, MAX_RESTART_MS)
       setTimeout(() => !isStopping && fork(urls, hasListened ? RESTART_MS : next), waitMs).unref()
@@ -87,9 +101,8 @@ export async function startPrimary(
   }
 
   try {
-    // Their plugins do the background work, which belongs to one process. Calls over HTTP enter the workers' only; those of
-    // tools, which come by the admin API, enter these.
-    // The workers offer a network once it can be settled on here.
+    // The plugins of this process run their background jobs and the tool calls, which arrive at the admin API. HTTP calls use
+    // the workers' plugins. The workers offer a network once this process can settle on it.
     const plane = await startCalls({ config, plugins }, stack, () =>
       everyWorker({ type: 'networks', networks: networks() }),
     )
@@ -97,17 +110,22 @@ export async function startPrimary(
     closers.push(() => plane.close())
     const metrics = fleetMetrics(stack.ports.metrics)
     const data = {
-      ...{ metrics, linkCalls, callCounts: fleetCounts(calls) },
+      metrics,
+      linkCalls,
+      callCounts: fleetCounts(calls),
       get generation() {
         return calls.generation
       },
+      get isListening() {
+        return isListening
+      },
     }
     const control = await startControlPlane(config, stack, data, only)
-    const handedTo = does('admin', only) ? control.adminUrl : (config.admin.url ?? urlOf(config.admin))
+    const target = does('admin', only) ? control.adminUrl : (config.admin.url ?? urlOf(config.admin))
     closers.push(() => control.close())
     const unsubscribe = changes.subscribe((change) => everyWorker({ type: 'changed', change }))
     closers.push(async () => unsubscribe())
-    for (let i = 0; i < config.gateway.workers; i++) fork({ adminUrl: handedTo, ownUrl: control.adminUrl })
+    for (let i = 0; i < config.gateway.workers; i++) fork({ adminUrl: target, ownUrl: control.adminUrl })
     return {
       adminUrl: control.adminUrl,
       gatewayUrl: await listening.promise,
@@ -127,11 +145,11 @@ export async function startPrimary(
 
 const workers = (): Worker[] => Object.values(cluster.workers ?? {}).filter((worker) => worker !== undefined)
 
-/** Workers that take messages; what is sent to one before would be lost. */
-const hearing = new WeakSet<Worker>()
+/** Workers that listen for messages. A message that is sent to a worker before that would be lost. */
+const connected = new WeakSet<Worker>()
 
 function send(worker: Worker, message: FromPrimary): void {
-  if (hearing.has(worker) && worker.isConnected()) worker.send(message)
+  if (connected.has(worker) && worker.isConnected()) worker.send(message)
 }
 
 function everyWorker(message: FromPrimary): void {
@@ -141,7 +159,7 @@ function everyWorker(message: FromPrimary): void {
 async function stopWorkers(timeoutMs: number): Promise<void> {
   const ended = workers().map((worker) => new Promise((resolve) => worker.once('exit', resolve)))
   everyWorker({ type: 'stop' })
-  for (const worker of workers()) if (!hearing.has(worker)) worker.process.kill('SIGKILL')
+  for (const worker of workers()) if (!connected.has(worker)) worker.process.kill('SIGKILL')
   const cut = setTimeout(() => {
     for (const worker of workers()) worker.process.kill('SIGKILL')
   }, timeoutMs)
@@ -149,16 +167,16 @@ async function stopWorkers(timeoutMs: number): Promise<void> {
   clearTimeout(cut)
 }
 
-let asked = 0
+let queried = 0
 
-/** Asks a worker; undefined where it does not answer in time, or can't hear yet. */
-const ask = <T extends 'metrics' | 'counts'>(worker: Worker, type: T, timeoutMs: number) =>
+/** Sends a request to a worker. Undefined if the worker does not respond in time or does not listen for messages yet. */
+const queryWorker = <T extends 'metrics' | 'counts'>(worker: Worker, type: T, timeoutMs: number) =>
   new Promise<Extract<FromWorker, { type: T }> | undefined>((resolve) => {
-    const call = ++asked
-    const done = (answer?: Extract<FromWorker, { type: T }>) => {
+    const call = ++queried
+    const done = (response?: Extract<FromWorker, { type: T }>) => {
       clearTimeout(timeout)
       worker.off('message', onMessage)
-      resolve(answer)
+      resolve(response)
     }
     const onMessage = (message: FromWorker) => {
       if (message.type === type && 'call' in message && message.call === call)
@@ -170,12 +188,12 @@ const ask = <T extends 'metrics' | 'counts'>(worker: Worker, type: T, timeoutMs:
   })
 const nameOf = (worker: Worker): string => `worker-${worker.id}`
 
-/** `/metrics` of the whole fleet: this process and every worker that answers in time. */
+/** `/metrics` of all processes, which are this process and every worker that responds in time. */
 function fleetMetrics(own: Pick<Metrics, 'source'>): Pick<Metrics, 'source'> {
   const text = async () => {
     const ofWorkers = workers().map(async (worker) => ({
       process: nameOf(worker),
-      text: (await ask(worker, 'metrics', METRICS_TIMEOUT_MS))?.text ?? '',
+      text: (await queryWorker(worker, 'metrics', METRICS_TIMEOUT_MS))?.text ?? '',
     }))
     const ofPrimary = { process: 'primary', text: (await own.source?.text()) ?? '' }
     return mergeMetrics([ofPrimary, ...(await Promise.all(ofWorkers))])
@@ -183,11 +201,51 @@ function fleetMetrics(own: Pick<Metrics, 'source'>): Pick<Metrics, 'source'> {
   return { source: { contentType: 'text/plain; version=0.0.4; charset=utf-8', text } }
 }
 
-/** The calls of the whole fleet: those of tools enter this process, all others the workers. */
+/** Counts of the calls of all processes. Tool calls are made in this process, and all other calls in the workers. */
 const fleetCounts = (own: CallPlane) => async (): Promise<ProcessCalls[]> => {
   const ofWorkers = workers().map(async (worker) => ({
     process: nameOf(worker),
-    calls: (await ask(worker, 'counts', COUNTS_TIMEOUT_MS))?.calls,
+    calls: (await queryWorker(worker, 'counts', COUNTS_TIMEOUT_MS))?.calls,
   }))
   return [{ process: 'primary', calls: own.counts() }, ...(await Promise.all(ofWorkers))]
+}
+
+/** The metrics of one process in the Prometheus text format. */
+interface ProcessMetrics {
+  readonly process: string
+  readonly text: string
+}
+
+/**
+ * Merges the metrics of several processes. Each sample gets the label `process`. The format requires that each metric has its
+ * HELP and TYPE once and its samples in one block.
+ */
+export function mergeMetrics(all: readonly ProcessMetrics[]): string {
+  const blocks = new Map<string, { head: string[]; samples: string[] }>()
+  for (const { process, text } of all) {
+    let block: { head: string[]; samples: string[] } | undefined
+    for (const line of text.split('\n')) {
+      if (line === '') continue
+      if (!line.startsWith('#')) {
+        block?.samples.push(labelled(line, process))
+        continue
+      }
+      const name = line.split(' ', 3)[2]!
+      block = blocks.get(name)
+      if (block === undefined) blocks.set(name, (block = { head: [], samples: [] }))
+      if (!block.head.includes(line)) block.head.push(line)
+    }
+  }
+  return [...blocks.values()]
+    .flatMap(({ head, samples }) => [...head, ...samples])
+    .join('\n')
+    .concat('\n')
+}
+
+function labelled(sample: string, process: string): string {
+  const label = `process="${process}"`
+  const brace = sample.indexOf('{')
+  const space = sample.indexOf(' ')
+  if (brace !== -1 && brace < space) return `${sample.slice(0, brace + 1)}${label},${sample.slice(brace + 1)}`
+  return `${sample.slice(0, space)}{${label}}${sample.slice(space)}`
 }

@@ -5,7 +5,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { runTollgate } from '../../../test/e2e/helpers/child.ts'
 
-/** What both programs below do: how large the young generation is, in MB, and keeping enough for it to grow. */
+/**
+ * Used by both programs below: the size of the young generation, in MB, and allocating enough for it to grow.
+ */
 const common = `
   import { getHeapSpaceStatistics } from 'node:v8'
   const youngMb = () => getHeapSpaceStatistics().find((one) => one.space_name === 'new_space').space_size / 1e6
@@ -28,10 +30,10 @@ const flags = ['--max-semi-space-size=16']
 t.test('what has filled the young generation is given back when nothing is to do', (t) => {
   const program = `
     import { setTimeout as sleep } from 'node:timers/promises'
-    import { giveBackHeap } from './giveBackHeap.ts'
+    import { releaseHeap } from './releaseHeap.ts'
     for (let i = 0; i < 50 && youngMb() < 20; i++) keep()
     const before = youngMb()
-    giveBackHeap()
+    releaseHeap()
     const busyUntilMs = performance.now() + 1_500
     while (performance.now() < busyUntilMs) {
       const untilMs = performance.now() + 20
@@ -52,8 +54,8 @@ t.test('what a start has compiled is taken by the next process', (t) => {
   const env = { ...process.env, NODE_COMPILE_CACHE: t.testdir(), NODE_DEBUG_NATIVE: 'COMPILE_CACHE' }
   const program = `
     import { setTimeout as sleep } from 'node:timers/promises'
-    import { giveBackHeap } from './giveBackHeap.ts'
-    giveBackHeap()
+    import { releaseHeap } from './releaseHeap.ts'
+    releaseHeap()
     await sleep(600)`
   const start = () =>
     spawnSync(process.execPath, ['--input-type=module', '-e', program], {
@@ -61,7 +63,7 @@ t.test('what a start has compiled is taken by the next process', (t) => {
       encoding: 'utf8',
       env,
     }).output.join('')
-  const isTaken = /ESM .*giveBackHeap\.ts was accepted/
+  const isTaken = /ESM .*releaseHeap\.ts was accepted/
   t.notMatch(start(), isTaken)
   t.match(start(), isTaken)
   t.end()
@@ -102,7 +104,7 @@ t.test('a gateway that has started has a small young generation, which may grow'
   t.equal((await child.exited).code, 0)
 })
 
-/** The size of its young generation in bytes, as soon as that is small. */
+/** The size of its young generation in bytes, once that is small. */
 async function youngOf(admin: string): Promise<number> {
   let young = 0
   for (let tries = 0; tries < 20 && (young === 0 || young >= 12e6); tries++) {
@@ -116,8 +118,9 @@ async function youngOf(admin: string): Promise<number> {
 const logMaps = ['--log-maps', '--no-log-maps-details']
 
 /**
- * How often a hidden class was made for what `process.nextTick` makes, in the isolate that made most classes: the main thread's. Of other
- * things with such a symbol, such as timers, the classes come of another one.
+ * How often a hidden class was created for the objects of `process.nextTick`, in the isolate with most
+ * classes: the main thread's. Other objects with such a symbol, such as timers, have classes of a different
+ * origin.
  */
 function tickShapes(folder: string): number {
   const logs = readdirSync(folder).filter((name) => name.endsWith('maps.log'))
@@ -140,7 +143,7 @@ t.test('what the next tick is made of has one hidden class, however often the he
       [...logMaps, `--logfile=${folder}/maps.log`, '--expose-gc'],
       `
       import { setTimeout as sleep } from 'node:timers/promises'
-      import { keepTickShape } from './keepTickShape.ts'
+      import { keepTickShape } from './tickObjectShape.ts'
       ${first}
       for (let i = 0; i < 3; i++) {
         process.nextTick(() => {})
@@ -171,18 +174,16 @@ async function start(t: Test, folder = t.testdir({}), flags: readonly string[] =
     file,
     JSON.stringify({
       publicUrl: 'http://127.0.0.1:8080',
-      ...{
-        gateway: { port: 0 },
-        admin: { port: 0 },
-        storage: { path: './tollgate.db' },
-        secretFile: './secret',
-      },
+      gateway: { port: 0 },
+      admin: { port: 0 },
+      storage: { path: './tollgate.db' },
+      secretFile: './secret',
       plugins: [{ use: 'metrics' }],
       log: { format: 'json' },
     }),
   )
   const child = runTollgate(t, ['start', '--config', file], {}, flags)
-  await child.said('tollgate is running')
+  await child.waitForOutput('tollgate is running')
   const { admin } = JSON.parse(
     (child.stdout() + child.stderr()).split('\n').find((line) => line.includes('tollgate is running'))!,
   ) as { admin: string }

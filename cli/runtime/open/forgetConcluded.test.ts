@@ -1,15 +1,14 @@
 import t from 'tap'
-import { newAccount } from '../../../adapters/chains/evm/settler.fixture.ts'
-import { start, startFacilitator } from '../../../adapters/chains/facilitator/facilitator.fixture.ts'
-import { paymentFor, terms } from '../../../adapters/chains/facilitator/referenceFacilitator.fixture.ts'
-import { createMemory } from '../../../adapters/memory/store/memory.ts'
-import { openMemory } from '../../../adapters/memory/store/openMemory.ts'
 import * as rules from '../../../core/payments/rules.ts'
 import { systemClock as clock } from '../../../core/ports/clock.ts'
 import { silentLog as log } from '../../../core/ports/log.ts'
-import type { Books } from '../../../core/ports/store/books.ts'
+import type { Ledger } from '../../../core/ports/store/ledger.ts'
+import { newAccount } from '../../../test/helpers/chains/evm/settler.ts'
+import { start, startFacilitator } from '../../../test/helpers/chains/facilitator/facilitator.ts'
+import { paymentFor, terms } from '../../../test/helpers/chains/facilitator/referenceFacilitator.ts'
 import { until } from '../../../test/helpers/rawHttp.ts'
-import { forgetConcludedNowAndThen } from './forgetConcluded.ts'
+import { openTestStore } from '../../../test/helpers/store/testStore.ts'
+import { forgetConcludedNowAndThen } from './openStack.ts'
 
 t.test(
   'what another process has concluded is in its payer’s way no more, and asks for nothing any more',
@@ -19,18 +18,20 @@ t.test(
       settle: (_body, response) => void response.writeHead(502).end(),
     })
     const settler = await start(t, facilitator.url, {
-      ...{ maxInFlightPerPayer: 2, failureBudget: { failures: 3, windowMs: 600_000 } },
+      maxInFlightPerPayer: 2,
+      failureBudget: { failures: 3, windowMs: 600_000 },
     })
-    const { books } = openMemory({ memory: createMemory(clock), clock })
-    let asked = 0
-    const counted: Pick<Books, 'statesOf' | 'find'> = {
-      find: books.find,
+    const { ledger } = openTestStore({ clock, storeClock: clock })
+    let requestCount = 0
+    const counted: Pick<Ledger, 'statesOf' | 'find'> = {
+      find: ledger.find,
       statesOf(keys) {
-        asked++
-        return books.statesOf(keys)
+        requestCount++
+        return ledger.statesOf(keys)
       },
     }
-    t.teardown(forgetConcludedNowAndThen({ settlers: [settler] }, counted, log, 20))
+    const job = forgetConcludedNowAndThen({ settlers: [settler] }, counted, log, 20)
+    t.teardown(() => job.stop())
 
     const buyer = newAccount()
     const verify = async () => {
@@ -42,30 +43,37 @@ t.test(
     const leaveOpen = async (id: number) => {
       const { payment, identity } = await paymentFor(settler, buyer)
       const purchaseId = `0190b2a4-0000-7000-8000-00000000000${id}`
-      const claimed = await books.claim({
-        ...{ ...identity, scheme: 'exact', lease: 9, purchaseId, payload: JSON.stringify(payment) },
-        ...{ linkId: 'link', sessionId: null, storeId: 'store', requestHash: 'h' },
+      const claimed = await ledger.claim({
+        ...identity,
+        scheme: 'exact',
+        lease: 9,
+        purchaseId,
+        payload: JSON.stringify(payment),
+        linkId: 'link',
+        sessionId: null,
+        storeId: 'store',
+        requestHash: 'h',
       })
       if (!claimed.won) throw new Error('the key is taken')
       const held = { row: claimed.row, purchaseId, lease: 9, state: 'settling' as const }
       const outcome = await settler.settle(payment, terms, identity, (attempt) =>
-        books.apply(rules.begin(held, attempt, null)),
+        ledger.apply(rules.begin(held, attempt, null)),
       )
       t.match(outcome, { status: 'pending' })
-      return () => books.apply(rules.giveUp(held, 'expired'))
+      return () => ledger.apply(rules.giveUp(held, 'expired'))
     }
     const open = [await leaveOpen(1), await leaveOpen(2)]
-    await until(async () => asked > 2)
+    await until(async () => requestCount > 2)
     t.equal(await verify(), 'too_many_payments_in_flight', 'both may land still')
     await open[0]!()
     await until(async () => (await verify()) === 'ok', 'the place of the one that has failed')
     await open[1]!()
-    const before = asked
-    await until(async () => asked > before)
+    const before = requestCount
+    await until(async () => requestCount > before)
     await until(async () => {
-      const now = asked
+      const now = requestCount
       await new Promise((resolve) => setTimeout(resolve, 100))
-      return asked === now
+      return requestCount === now
     }, 'nobody asks for what is over')
     await leaveOpen(3)
     t.equal(await verify(), 'too_many_payments_in_flight', 'the two count as failures')

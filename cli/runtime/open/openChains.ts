@@ -1,76 +1,104 @@
+import { type Network, once, payerLimitsOf } from '../../../adapters/chains/network.ts'
+import type { ChannelNetwork } from '../../../core/channels/offers.ts'
 import { resolveAssets } from '../../../core/config/assets.ts'
-import { facilitatorChoice } from '../../../core/config/facilitator.ts'
-import type { Config, NetworkConfig } from '../../../core/config/types.ts'
-import type { Asset } from '../../../core/domain/asset.ts'
-import { parseAmount } from '../../../core/domain/money.ts'
+import { type Config, facilitatorChoice } from '../../../core/config/schema.ts'
 import { familyOf, type NetworkId } from '../../../core/domain/network.ts'
-import { isLoopback } from '../../../core/http/isLoopback.ts'
+import { type Job, startJob } from '../../../core/jobs/job.ts'
 import type { Chains } from '../../../core/ports/chains/chains.ts'
+import type { PastSettlements } from '../../../core/ports/chains/pastSettlements.ts'
+import type { Payers } from '../../../core/ports/chains/payers.ts'
+import type { RefundProofs } from '../../../core/ports/chains/refundProofs.ts'
 import type { Settler } from '../../../core/ports/chains/settler.ts'
+import type { TransferProofs } from '../../../core/ports/chains/transferProofs.ts'
 import type { Clock } from '../../../core/ports/clock.ts'
 import type { Egress } from '../../../core/ports/egress.ts'
 import type { Log } from '../../../core/ports/log.ts'
 import type { GasBook } from '../../../core/ports/store/gasBook.ts'
 
-const FAILURE_WINDOW_MS = 600_000
+/** Time between two requests to facilitators that did not respond at startup, in ms. */
+const RETRY_MS = 5_000
 
-/** Every network of the configuration with its settler. */
+/** Every configured network with its settler, and a client for each configured node, regardless of the kind of settler. */
 export interface OpenChains extends Chains {
-  /** Networks that can't be settled on yet, because the facilitator could not say what it takes: not offered meanwhile. */
+  /**
+   * Networks without a settler, because their facilitator has not reported what it supports. They are not offered until it has.
+   */
   readonly missing: readonly NetworkId[]
-  /** Asks the missing ones again. @returns those that can be paid on now; links have to be compiled anew for them */
+  readonly transferProofs: TransferProofs
+  readonly refundProofs: RefundProofs
+  readonly pastSettlements: PastSettlements
+  readonly payers: Payers
+  /** The networks with payment channels, by id. */
+  readonly channels: ReadonlyMap<NetworkId, ChannelNetwork>
+  /**
+   * Tries to open the missing networks again.
+   * @returns the networks that can be paid on now. The links' pipelines must be compiled again for them
+   */
   openMissing(): Promise<readonly NetworkId[]>
   close(): Promise<void>
 }
 
-export interface ChainParts {
+export interface ChainDeps {
   readonly clock: Clock
   readonly log: Log
   readonly egress: Egress
   readonly gasBook?: GasBook | undefined
-  /** Awaited before a network is offered, with its settler. */
+  /** Called with a network's settler and awaited before the network is offered. */
   readonly beginSettler?: ((settler: Settler) => Promise<void>) | undefined
   readonly wrapSettler?: ((settler: Settler) => Settler) | undefined
-  /** False for a network that stays missing for now. */
+  /** Returns false for a network that must not be opened yet. */
   readonly mayOpen?: ((network: NetworkId) => boolean) | undefined
 }
 
 /**
- * Makes the settlers that the configuration names. A remote facilitator is asked what it supports; one that does not
- * answer must not keep the other networks and the free links from starting.
+ * Opens the configured networks. A remote facilitator reports what it supports. If a facilitator does not respond, the other
+ * networks and the free links must still start.
  */
-export async function openChains(config: Config, parts: ChainParts): Promise<OpenChains> {
+export async function openChains(config: Config, deps: ChainDeps): Promise<OpenChains> {
   const assets = resolveAssets(config)
+  const networks = new Map(
+    (Object.keys(config.networks) as NetworkId[]).map((id) => [id, openNetwork(id, config, deps)]),
+  )
   const settlers = new Map<NetworkId, Settler>()
-  const missing = new Set(Object.keys(config.networks) as NetworkId[])
+  const missing = new Set(networks.keys())
 
   async function open(network: NetworkId): Promise<boolean> {
-    const own = assets.filter((asset) => asset.network === network)
-    const choice = config.networks[network]!
     try {
-      const settler = await openSettler(network, choice, own, parts)
-      await parts.beginSettler?.(settler)
-      settlers.set(network, parts.wrapSettler?.(settler) ?? settler)
+      const settler = await networks.get(network)!.settler()
+      await deps.beginSettler?.(settler)
+      settlers.set(network, deps.wrapSettler?.(settler) ?? settler)
       missing.delete(network)
       return true
     } catch (err) {
-      if (choice.facilitator.url === undefined) throw err
-      parts.log.error(
+      if (config.networks[network]!.facilitator.url === undefined) throw err
+      deps.log.error(
         { network, why: (err as Error).message },
-        'this network can not be paid on yet; trying again',
+        'this network does not accept payments yet and is tried again',
       )
       return false
     }
   }
 
-  const asking = new Set<NetworkId>()
-  const openMissing = async () => {
-    const asked = [...missing].filter((one) => !asking.has(one) && parts.mayOpen?.(one) !== false)
-    for (const one of asked) asking.add(one)
-    const opened = await Promise.all(asked.map((one) => open(one).finally(() => asking.delete(one))))
+  const opening = new Set<NetworkId>()
+  const openMissing = async (): Promise<readonly NetworkId[]> => {
+    const asked = [...missing].filter((one) => !opening.has(one) && deps.mayOpen?.(one) !== false)
+    for (const one of asked) opening.add(one)
+    const opened = await Promise.all(asked.map((one) => open(one).finally(() => opening.delete(one))))
     return asked.filter((_, i) => opened[i])
   }
   await openMissing()
+  const channels = new Map<NetworkId, ChannelNetwork>()
+  for (const [network, settler] of settlers) {
+    const terms = config.networks[network]!.channels
+    if (terms === undefined) continue
+    const chain = await (await networks.get(network)!.chain()).channelChain!(terms.authorizerKeys, settler)
+    channels.set(network, { ...terms, chain })
+  }
+
+  /** The client of a network's nodes. Undefined for a network without a configured node. */
+  const nodesOf = async (network: NetworkId): Promise<Network | undefined> =>
+    (config.networks[network]?.rpcUrls ?? []).length === 0 ? undefined : networks.get(network)!.chain()
+
   return {
     assets,
     get settlers() {
@@ -80,9 +108,38 @@ export async function openChains(config: Config, parts: ChainParts): Promise<Ope
       return [...missing]
     },
     openMissing,
+    channels,
     settler(network, scheme = 'exact') {
       const settler = settlers.get(network)
-      return settler?.scheme === scheme ? settler : undefined
+      return settler?.schemes.some((one) => one === scheme) ? settler : undefined
+    },
+    transferProofs: {
+      async prove(wanted, transaction) {
+        const proofs = await (await nodesOf(wanted.network))?.transferProofs()
+        return proofs?.prove(wanted, transaction) ?? notConfigured
+      },
+      async find(wanted) {
+        const proofs = await (await nodesOf(wanted.network))?.transferProofs()
+        return proofs?.find(wanted) ?? notConfigured
+      },
+    },
+    refundProofs: {
+      async prove(transfer) {
+        const proofs = await (await nodesOf(transfer.network))?.refundProofs()
+        return proofs?.prove(transfer) ?? notConfigured
+      },
+    },
+    pastSettlements: {
+      async search(network, question) {
+        const past = await (await nodesOf(network))?.pastSettlements()
+        return past?.search(network, question) ?? notConfigured
+      },
+    },
+    payers: {
+      async read(asset, address) {
+        const payers = await (await nodesOf(asset.network))?.payers?.()
+        return payers?.read(asset, address)
+      },
     },
     async close() {
       for (const settler of settlers.values()) await settler.close()
@@ -90,87 +147,65 @@ export async function openChains(config: Config, parts: ChainParts): Promise<Ope
   }
 }
 
-async function openSettler(
-  network: NetworkId,
-  config: NetworkConfig,
-  assets: readonly Asset[],
-  { clock, log, egress, gasBook }: ChainParts,
-): Promise<Settler> {
-  const choice = facilitatorChoice(config.facilitator)
-  const { settleTimeoutMs: waitMs, firstPollMs, pollMs, confirmations } = config
-  const common = { network, assets, clock, log, confirmations }
-  const payerLimits = {
-    maxInFlight: choice.maxInFlight,
-    maxInFlightPerPayer: choice.maxInFlightPerPayer,
-    failureBudget: { failures: choice.maxFailuresPerPayer, windowMs: FAILURE_WINDOW_MS },
-  }
-  // Each is loaded when a network needs it: the libraries of one chain are a third of an idle gateway's memory.
-  if (choice.kind === 'remote') {
-    const { createRemoteSettler } = await import(
-      '../../../adapters/chains/facilitator/createRemoteSettler.ts'
-    )
+/**
+ * Opens missing networks as soon as their facilitators respond, until it is stopped.
+ * @param opened called when networks have opened. If it fails, it is called again
+ */
+export function openLate(
+  chains: Pick<OpenChains, 'missing' | 'openMissing'>,
+  log: Log,
+  opened: () => unknown,
+): Job {
+  let isOwed = false
+  return startJob({
+    name: 'open networks that are missing',
+    everyMs: RETRY_MS,
+    log,
+    async run() {
+      if (chains.missing.length > 0 && (await chains.openMissing()).length > 0) isOwed = true
+      if (!isOwed) return
+      await opened()
+      isOwed = false
+    },
+  })
+}
+
+const notConfigured = { status: 'not_configured' } as const
+
+function openNetwork(network: NetworkId, config: Config, { clock, log, egress, gasBook }: ChainDeps) {
+  const own = config.networks[network]!
+  const assets = resolveAssets(config).filter((asset) => asset.network === network)
+  const options = { network, config: own, assets, clock, log, gasBook }
+  const chain = once(async (): Promise<Network> => {
+    if (familyOf(network) === 'solana')
+      return new (await import('../../../adapters/chains/solana/network.ts')).SolanaNetwork(options)
+    return new (await import('../../../adapters/chains/evm/network.ts')).EvmNetwork(options)
+  })
+
+  const settler = async (): Promise<Settler> => {
+    const choice = facilitatorChoice(own.facilitator)
+    if (choice.kind === 'embedded') return (await chain()).settler(choice)
+    const { createRemoteSettler } = await import('../../../adapters/chains/facilitator/settler.ts')
     return createRemoteSettler({
-      ...common,
+      network,
+      assets,
+      clock,
+      log,
+      egress,
       url: choice.url,
       headers: choice.headers,
-      rpcUrls: config.rpcUrls,
-      firstPollMs,
-      pollMs,
-      egress,
-      ...payerLimits,
+      rpcUrls: own.rpcUrls,
+      confirmations: own.confirmations,
+      firstPollMs: own.firstPollMs,
+      pollMs: own.pollMs,
+      ...payerLimitsOf(choice),
       maxComputeUnits: choice.maxComputeUnits,
       maxMicroLamportsPerUnit: choice.maxMicroLamportsPerUnit,
-      ...(waitMs !== undefined && { settleTimeoutMs: waitMs, proofTimeoutMs: waitMs }),
+      ...(own.settleTimeoutMs !== undefined && {
+        settleTimeoutMs: own.settleTimeoutMs,
+        proofTimeoutMs: own.settleTimeoutMs,
+      }),
     })
   }
-  const own = {
-    ...common,
-    ...payerLimits,
-    gasBook,
-    needsStart: true,
-    minPriceAtomic: parseAmount(choice.minPrice, 6),
-  }
-  const gas = (decimals: number) =>
-    choice.maxGasPerStoreAndDay === undefined
-      ? {}
-      : {
-          maxGasPerStoreAndDay:
-            BigInt(Math.round(choice.maxGasPerStoreAndDay * 1e9)) * 10n ** BigInt(decimals - 9),
-        }
-  if (familyOf(network) === 'solana') {
-    const { createSolanaSettler } = await import('../../../adapters/chains/solana/settler.ts')
-    const { privateKeys, maxComputeUnits, maxMicroLamportsPerUnit } = choice
-    return createSolanaSettler({
-      ...own,
-      ...gas(9),
-      firstPollMs,
-      pollMs,
-      rpcUrls: config.rpcUrls,
-      ...(config.wsUrl !== undefined && { wsUrl: config.wsUrl }),
-      privateKeys,
-      maxComputeUnits,
-      maxMicroLamportsPerUnit,
-      ...(waitMs !== undefined && { confirmTimeoutMs: waitMs }),
-    })
-  }
-  const { createEvmSettler } = await import('../../../adapters/chains/evm/settler.ts')
-  return createEvmSettler({
-    ...own,
-    ...gas(18),
-    firstPollMs,
-    pollMs,
-    rpcUrls: config.rpcUrls,
-    wsUrl: config.wsUrl,
-    privateKeys: choice.privateKeys,
-    maxGas: choice.maxGas,
-    maxPaymentsPerTransaction: choice.maxPaymentsPerTransaction,
-    gatherMs: choice.gatherMs,
-    maxFeePerGasWei: BigInt(Math.round(choice.maxFeePerGasGwei * 1e9)),
-    factories: choice.factories,
-    // A node on this machine may be a test chain, which is as old as its last transaction.
-    ...(config.rpcUrls.every((url) => isLoopback(new URL(url).hostname)) && {
-      staleHeadMs: Number.POSITIVE_INFINITY,
-    }),
-    ...(waitMs !== undefined && { receiptTimeoutMs: waitMs }),
-  })
+  return { chain, settler }
 }

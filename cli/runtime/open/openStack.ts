@@ -1,76 +1,93 @@
 import { randomUUID } from 'node:crypto'
-import { createEgress } from '../../../adapters/egress/createEgress.ts'
-import { createAnswerMemory } from '../../../adapters/memory/answerMemory.ts'
+import { createReceiptSigner } from '../../../adapters/chains/evm/receiptSigner.ts'
+import { createWalletProofs } from '../../../adapters/chains/wallets/walletProofs.ts'
+import { createEgress } from '../../../adapters/egress/egress.ts'
+import { createJobChannel } from '../../../adapters/memory/changes.ts'
 import { createMemoryCounters } from '../../../adapters/memory/counters.ts'
-import { createJobLine } from '../../../adapters/memory/jobLine.ts'
-import { createMetrics } from '../../../adapters/metrics/createMetrics.ts'
-import { createSealer } from '../../../adapters/secrets/createSealer.ts'
+import { createResponseBuffer } from '../../../adapters/memory/responseBuffer.ts'
+import { createMetrics } from '../../../adapters/metrics/metrics.ts'
 import { loadSecret } from '../../../adapters/secrets/loadSecret.ts'
-import type { Config } from '../../../core/config/types.ts'
+import { createSealer } from '../../../adapters/secrets/sealer.ts'
+import { ChannelCalls } from '../../../core/channels/channelCalls.ts'
+import { ChannelWatch } from '../../../core/channels/channelWatch.ts'
+import type { Config } from '../../../core/config/schema.ts'
 import type { NetworkId } from '../../../core/domain/network.ts'
-import { createPayments } from '../../../core/payments/engine.ts'
-import { type HeldLease, holdLease } from '../../../core/payments/heldLease.ts'
-import type { Payments } from '../../../core/payments/payments.ts'
+import { type PaymentRecord, type PaymentState, unresolvedStates } from '../../../core/domain/payment.ts'
+import { type Job, startJob } from '../../../core/jobs/job.ts'
+import { PaymentEngine } from '../../../core/payments/engine.ts'
+import { type HeldLease, holdLease } from '../../../core/payments/leases.ts'
 import { createPurchaseNotes, type PurchaseNotes } from '../../../core/payments/purchase.ts'
 import type { GatewayPorts } from '../../../core/plugin/ports.ts'
-import type { RefundProofs } from '../../../core/ports/chains/refundProofs.ts'
-import type { Settler } from '../../../core/ports/chains/settler.ts'
-import type { TransferProofs } from '../../../core/ports/chains/transferProofs.ts'
+import type { Chains } from '../../../core/ports/chains/chains.ts'
+import type { ConcludedOf, Settler } from '../../../core/ports/chains/settler.ts'
 import { systemClock } from '../../../core/ports/clock.ts'
 import type { Counters } from '../../../core/ports/counters.ts'
-import type { JobLine } from '../../../core/ports/jobLine.ts'
+import type { JobChannel } from '../../../core/ports/jobChannel.ts'
 import type { Log } from '../../../core/ports/log.ts'
+import type { Ledger } from '../../../core/ports/store/ledger.ts'
 import type { DataStore } from '../../../core/ports/store/store.ts'
-import { createKeySharing, type KeySharing } from '../keys/keySharing.ts'
-import { createSharedJobLine } from '../keys/sharedJobLine.ts'
-import { forgetConcludedNowAndThen } from './forgetConcluded.ts'
-import { awaitOneSecret, processLeaseName } from './oneSecret.ts'
+import { createSharedJobChannel } from '../cluster/sharedJobChannel.ts'
+import { KeySharing } from '../settling/keySharing.ts'
 import { type OpenChains, openChains } from './openChains.ts'
-import { openRefundProofs } from './openRefundProofs.ts'
 import { openDataStore } from './openStore.ts'
-import { openTransferProofs } from './openTransferProofs.ts'
+import { awaitSameSecret, processLeaseName } from './processLease.ts'
 import { createSettlerStarts, type SettlerStarts } from './startSettlers.ts'
 
-/** Everything that outlives a reload of the plugins: the ports, and the store and chains behind them. */
+/**
+ * The parts of the program that a reload of the plugins does not replace: the ports, and the database and chains behind them.
+ */
 export interface Stack {
   readonly ports: GatewayPorts
   readonly store: DataStore
   readonly chains: OpenChains
   readonly notes: PurchaseNotes
-  /** Nobody settles plain transfers; this is who knows of them. */
-  readonly transferProofs: TransferProofs
-  readonly refundProofs: RefundProofs
-  /** This process's own: what it claims is its work while it holds this. */
+  /** The lease of this process. While this process holds it, the payments that it claims are its own work. */
   readonly lease: Pick<HeldLease, 'current'>
-  /** Who settles with which key; undefined in a process that only looks, and in a worker, whose primary knows. */
+  /** Decides which process settles with which key. Undefined in a read-only process, and in a worker, whose primary settles. */
   readonly keys: KeySharing | undefined
-  /** What can't settle here yet. */
+  /** The networks whose settlers are not ready yet. */
   readonly starts: Pick<SettlerStarts, 'waiting'>
+  /** Watches and claims payment channels, one for each network that has them. */
+  readonly channelWatches: readonly ChannelWatch[]
   close(): Promise<void>
 }
 
-/** Between two looks for rows of this process's that no call works on. */
-const STRAYS_MS = 60_000
+/** Time between two checks for payments that this process claimed and on which no call works, in ms. */
+const ORPHANS_MS = 60_000
 
 export interface StackOptions {
   readonly env: Readonly<Record<string, string | undefined>>
   readonly log: Log
-  /** Whether this process does the background work of the installation. */
+  /** Whether this process runs the background jobs of the installation. */
   readonly runsJobs: boolean
-  /** False for a process that only looks: it takes no lease, and writes nothing. */
+  /** False for a read-only process, which takes no lease and writes nothing. */
   readonly worksOnPayments?: boolean
-  /** Puts another settler in a network's place; a worker process lets the primary settle. Absent: who has a key settles. */
+  /**
+   * Replaces a network's settler. A worker uses this to let its primary settle. By default, the process that holds a key's
+   * lease settles.
+   */
   readonly wrapSettler?: (settler: Settler) => Settler
-  /** False for a network that is not to be offered yet. */
+  /** Returns false for a network that must not be offered yet. */
   readonly mayOpen?: (network: NetworkId) => boolean
-  /** The line to the process that runs the jobs. Absent: through the store. */
-  readonly jobLine?: JobLine
+  /** The channel to the process that runs the jobs. The default channel goes through the database. */
+  readonly jobChannel?: JobChannel
 }
 
-/** Opens what a configuration names, in the order of need; what was opened is closed again when a later part fails. */
+/**
+ * Opens the parts that a configuration needs, in the order of their dependencies. If a part fails, the parts that are already
+ * open are closed.
+ */
 export async function openStack(
   config: Config,
-  { env, log, runsJobs, worksOnPayments = true, wrapSettler, mayOpen, jobLine: givenLine }: StackOptions,
+  {
+    env,
+    log,
+    runsJobs,
+    worksOnPayments = true,
+    wrapSettler,
+    mayOpen,
+    jobChannel: givenChannel,
+  }: StackOptions,
 ): Promise<Stack> {
   const closers: (() => Promise<void>)[] = []
   const opened = <T extends { close(): Promise<void> }>(part: T): T => {
@@ -88,33 +105,64 @@ export async function openStack(
     const leaseName = processLeaseName(sealer, instanceId)
     const lease = worksOnPayments ? await holdLease(store.leases, leaseName, log) : noLease
     closers.unshift(() => lease.stop())
-    if (worksOnPayments) await awaitOneSecret(store.leases, sealer, leaseName, log)
-    const openJobLine = async () => {
-      if (!worksOnPayments) return createJobLine(log)
-      const { letters, leases } = store
-      return opened(await createSharedJobLine({ letters, leases, lease, runsJobs, log }))
+    if (worksOnPayments) await awaitSameSecret(store.leases, sealer, leaseName, log)
+    const openJobChannel = async () => {
+      if (!worksOnPayments) return createJobChannel(log)
+      const { mailbox, leases } = store
+      return opened(await createSharedJobChannel({ mailbox, leases, lease, runsJobs, log }))
     }
     const counters = opened(await openCounters(config, log))
     const egress = opened(createEgress({ ...egressOptions(config), clock, log }))
     const keys =
       worksOnPayments && wrapSettler === undefined
-        ? createKeySharing({ letters: store.letters, leases: store.leases, lease, log })
+        ? new KeySharing({ mailbox: store.mailbox, leases: store.leases, lease, log })
         : undefined
     if (keys !== undefined) opened(keys)
     const wrap = wrapSettler ?? keys?.wrap
-    const jobLine = givenLine ?? (await openJobLine())
-    const starts = opened(createSettlerStarts(store.books, log))
-    // What a worker sells its primary settles.
+    const jobChannel = givenChannel ?? (await openJobChannel())
+    const starts = opened(createSettlerStarts(store.ledger, log))
+    // The primary settles a worker's sales.
     const beginSettler = worksOnPayments && wrapSettler === undefined ? starts.begin : undefined
     const gasBook = store.gas
     const chains = opened(
       await openChains(config, { clock, log, egress, gasBook, beginSettler, wrapSettler: wrap, mayOpen }),
     )
     const notes = createPurchaseNotes(sealer, config.metadataField)
+    const channelCalls =
+      worksOnPayments && chains.channels.size > 0
+        ? opened(new ChannelCalls({ channels: store.channels, networks: chains.channels, lease, log }))
+        : null
+    const channelWatches = [...chains.channels.values()].flatMap((network) =>
+      channelCalls === null
+        ? []
+        : opened(
+            new ChannelWatch({
+              network,
+              book: channelCalls.book,
+              channels: store.channels,
+              assets: chains.assets,
+              clock,
+              log,
+              claims: runsJobs,
+            }),
+          ),
+    )
     const { metrics, settled: onSettled } = createMetrics()
-    const payments = createPayments({ books: store.books, chains, notes, lease, clock, log, onSettled })
-    if (worksOnPayments) closers.unshift(leaveStraysNowAndThen(payments, log))
-    if (worksOnPayments) closers.unshift(forgetConcludedNowAndThen(chains, store.books, log))
+    const payments = new PaymentEngine({ ledger: store.ledger, chains, notes, lease, clock, log, onSettled })
+    if (worksOnPayments) {
+      // This job runs in every process, because only the process itself knows on which payments its calls work.
+      const orphans = startJob({
+        name: 'leave payments without a call to recovery',
+        everyMs: ORPHANS_MS,
+        log,
+        async run() {
+          await payments.abandonOrphans()
+        },
+      })
+      const concluded = forgetConcludedNowAndThen(chains, store.ledger, log)
+      closers.unshift(() => orphans.stop())
+      closers.unshift(() => concluded.stop())
+    }
     const ports: GatewayPorts = {
       clock,
       log,
@@ -124,11 +172,15 @@ export async function openStack(
       chains,
       links: store.links,
       payments,
+      channels: channelCalls,
       purchases: store.purchases,
-      figures: store.figures,
+      stats: store.stats,
       healthChecks: store.healthChecks,
       leases: store.leases,
       sealer,
+      walletProofs: createWalletProofs(signInChain(config)),
+      nonces: store.nonces,
+      receiptSigner: createReceiptSigner(sealer),
       metrics,
       service: {
         publicUrl: config.publicUrl.replace(/\/+$/, ''),
@@ -137,34 +189,21 @@ export async function openStack(
         instanceId,
         runsJobs,
       },
-      jobLine,
-      answerMemory: createAnswerMemory(config.gateway.maxHeldBytes, config.gateway.workers),
+      jobChannel,
+      responseBuffer: createResponseBuffer(config.gateway.maxHeldBytes, config.gateway.workers),
     }
-    const transferProofs = openTransferProofs(config, { clock, log })
-    const refundProofs = openRefundProofs(config, { clock, log })
-    return { ports, store, chains, notes, lease, keys, transferProofs, refundProofs, starts, close }
+    return { ports, store, chains, notes, lease, keys, starts, channelWatches, close }
   } catch (error) {
     await close()
     throw error
   }
 }
 
-/** In every process: no other one knows which rows its calls work on. */
-function leaveStraysNowAndThen(payments: Payments, log: Log): () => Promise<void> {
-  const timer = setInterval(() => {
-    payments
-      .leaveStrays()
-      .catch((err: unknown) => log.warn({ err }, 'could not look for payments without a call; trying again'))
-  }, STRAYS_MS)
-  timer.unref()
-  return async () => clearInterval(timer)
-}
-
 const noLease: HeldLease = {
   isHeld: false,
   lapses: 0,
   get current(): never {
-    throw new Error('This process only looks; it works on no payments.')
+    throw new Error('This process is read-only and does not work on payments.')
   },
   async stop() {},
 }
@@ -176,7 +215,56 @@ async function openCounters({ counters }: Config, log: Log): Promise<Counters> {
   return createRedisCounters({ url: counters.url!, fallback: memory, log })
 }
 
+/** The EVM chain for wallet sign-in. It is Base or, without Base, the first EVM network of the gateway. */
+function signInChain({ networks }: Config): { evmChainId?: number; evmRpcUrls?: readonly string[] } {
+  const id =
+    'eip155:8453' in networks ? 'eip155:8453' : Object.keys(networks).find((n) => n.startsWith('eip155:'))
+  if (id === undefined) return {}
+  return {
+    evmChainId: Number(id.slice('eip155:'.length)),
+    evmRpcUrls: networks[id as NetworkId]?.rpcUrls ?? [],
+  }
+}
+
 function egressOptions({ egress }: Config) {
   const { caFile, ...options } = egress
   return { ...options, ...(caFile !== undefined && { extraCaFile: caFile }) }
+}
+
+/** Time between two checks for open payments that other processes have concluded, in ms. */
+const CHECK_MS = 2_000
+
+/** Most payments that are read in parallel. */
+const READ_AT_ONCE = 8
+
+/** A payment in one of these states may still be included in a block because of what this process sent. */
+const open: readonly PaymentState[] = [...unresolvedStates, 'reorged']
+
+/**
+ * Makes settlers forget payments that this process left open and another process has concluded. One process recovers payments
+ * for all. Without this, the payments would count against their payers here until they can no longer be included in a block. It
+ * runs in every process that settles, because only that process has recorded which payments it left open. It includes networks
+ * that open later.
+ */
+export function forgetConcludedNowAndThen(
+  chains: Pick<Chains, 'settlers'>,
+  ledger: Pick<Ledger, 'statesOf' | 'find'>,
+  log: Log,
+  everyMs = CHECK_MS,
+): Job {
+  async function forget(signal: AbortSignal): Promise<void> {
+    const concludedOf: ConcludedOf = async (keys) => {
+      const records: PaymentRecord[] = []
+      const states = [...(await ledger.statesOf(keys))].filter(([, state]) => !open.includes(state))
+      for (let from = 0; from < states.length && !signal.aborted; from += READ_AT_ONCE) {
+        const some = states.slice(from, from + READ_AT_ONCE)
+        // The records are read again, because a payment may have been claimed again meanwhile.
+        for (const record of await Promise.all(some.map(([key]) => ledger.find(key))))
+          if (record !== undefined && !open.includes(record.state)) records.push(record)
+      }
+      return records
+    }
+    await Promise.all([...chains.settlers].map((settler) => settler.forgetConcluded?.(concludedOf)))
+  }
+  return startJob({ name: 'forget payments that other processes concluded', everyMs, log, run: forget })
 }

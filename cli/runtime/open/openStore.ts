@@ -1,23 +1,23 @@
-import { openSqlite } from '../../../adapters/sqlite/openSqlite.ts'
-import type { Config } from '../../../core/config/types.ts'
+import { openSqlite } from '../../../adapters/store/sqlite/openSqlite.ts'
+import type { Config } from '../../../core/config/schema.ts'
 import { type Clock, systemClock } from '../../../core/ports/clock.ts'
 import { type Log, silentLog } from '../../../core/ports/log.ts'
 import type { DataStore } from '../../../core/ports/store/store.ts'
 import { readConfig } from '../readConfig.ts'
 
-/** Opens the store that a configuration chooses. */
+/** Opens the database that a configuration selects. */
 export async function openDataStore(
   { storage }: Pick<Config, 'storage'>,
   clock: Clock,
   log: Log,
 ): Promise<DataStore> {
   if (storage.postgres === undefined) return openSqlite({ path: storage.path, clock, log })
-  // Its driver costs a gateway that has a file nothing.
-  const { openPostgres } = await import('../../../adapters/postgres/openPostgres.ts')
+  // A gateway with a SQLite file does not load the PostgreSQL driver.
+  const { openPostgres } = await import('../../../adapters/store/postgres/openPostgres.ts')
   return openPostgres({ ...storage.postgres, clock, log })
 }
 
-/** Opens the store that a configuration file names, and nothing else of it. */
+/** Opens only the database of a configuration file. */
 export async function openStore(
   configFile: string,
   env: Readonly<Record<string, string | undefined>>,

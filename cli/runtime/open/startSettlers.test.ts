@@ -1,16 +1,15 @@
 import t from 'tap'
-import { createMemory } from '../../../adapters/memory/store/memory.ts'
-import { openMemory } from '../../../adapters/memory/store/openMemory.ts'
 import type { Settler } from '../../../core/ports/chains/settler.ts'
 import { systemClock as clock } from '../../../core/ports/clock.ts'
 import { silentLog } from '../../../core/ports/log.ts'
 import { until } from '../../../test/helpers/rawHttp.ts'
+import { openTestStore } from '../../../test/helpers/store/testStore.ts'
 import { createSettlerStarts } from './startSettlers.ts'
 
 const network = 'solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1'
-const { books } = openMemory({ memory: createMemory(clock), clock })
+const { ledger } = openTestStore({ clock, storeClock: clock })
 
-/** A settler that can't read its book so many times. */
+/** A settler that fails to read its state this many times. */
 function settlerThatFails(times: number, more: Partial<Settler> = {}) {
   const tried = { times: 0 }
   const start = async () => {
@@ -20,7 +19,7 @@ function settlerThatFails(times: number, more: Partial<Settler> = {}) {
 }
 
 t.test('a settler that any process may have is started once before it is offered', async (t) => {
-  const starts = createSettlerStarts(books, silentLog, 5)
+  const starts = createSettlerStarts(ledger, silentLog, 5)
   t.teardown(() => starts.close())
   const { tried, settler } = settlerThatFails(0)
   await starts.begin(settler)
@@ -30,7 +29,7 @@ t.test('a settler that any process may have is started once before it is offered
 })
 
 t.test('one whose keys only one process may have waits for them', async (t) => {
-  const starts = createSettlerStarts(books, silentLog, 5)
+  const starts = createSettlerStarts(ledger, silentLog, 5)
   t.teardown(() => starts.close())
   const { tried, settler } = settlerThatFails(9, { isExclusive: true })
   await starts.begin(settler)
@@ -39,9 +38,9 @@ t.test('one whose keys only one process may have waits for them', async (t) => {
 })
 
 t.test('what can not be read at the start is read again until it can, and said meanwhile', async (t) => {
-  const told: string[] = []
-  const log = { ...silentLog, warn: (_facts: object, text: string) => void told.push(text) }
-  const starts = createSettlerStarts(books, log, 5)
+  const notified: string[] = []
+  const log = { ...silentLog, warn: (_facts: object, text: string) => void notified.push(text) }
+  const starts = createSettlerStarts(ledger, log, 5)
   t.teardown(() => starts.close())
   const { tried, settler } = settlerThatFails(3)
   await starts.begin(settler)
@@ -49,11 +48,11 @@ t.test('what can not be read at the start is read again until it can, and said m
   await until(async () => starts.waiting.size === 0)
   await new Promise((resolve) => setTimeout(resolve, 50))
   t.equal(tried.times, 4, 'and no more than that')
-  t.strictSame(told, Array(3).fill('can not settle here yet; trying again'))
+  t.strictSame(notified, Array(3).fill('this process cannot settle yet and tries again'))
 })
 
 t.test('nothing is tried any more once it is closed', async (t) => {
-  const starts = createSettlerStarts(books, silentLog, 5)
+  const starts = createSettlerStarts(ledger, silentLog, 5)
   const { tried, settler } = settlerThatFails(1_000)
   await starts.begin(settler)
   await starts.close()

@@ -1,52 +1,60 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { NetworkId } from '../../../core/domain/network.ts'
+import { type Job, startJob } from '../../../core/jobs/job.ts'
 import type { Settler } from '../../../core/ports/chains/settler.ts'
 import type { Log } from '../../../core/ports/log.ts'
-import { takeUp } from '../keys/keyHolder.ts'
+import { takeUp } from '../settling/leaseHolder.ts'
 
-/** Between two tries to read what a settler has to know. */
+/** Time between two attempts to read a settler's state, in ms. */
 const RETRY_MS = 5_000
 
 /**
- * Starts the settlers that any number of processes may have, in every process that sells: each verifies and signs by itself, whether
- * or not the background work is done there. One with keys of one process at a time waits for them instead.
+ * Starts settlers that any number of processes may run at once. Each process that sells verifies and signs with its own,
+ * whether or not it runs the background jobs. A settler with keys that only one process may hold starts when this process gets
+ * a key.
  */
 export interface SettlerStarts {
-  /** Once, before its network is offered. Tries once, and goes on by itself where that fails. Never rejects. */
+  /**
+   * Called once before the settler's network is offered. If the first attempt fails, further attempts run in the background.
+   * Never rejects.
+   */
   begin(settler: Settler): Promise<void>
-  /** Networks whose settlers could not start yet: paid calls are refused there. */
+  /** Networks whose settlers could not start yet. The gateway refuses paid calls on them. */
   readonly waiting: ReadonlySet<NetworkId>
   close(): Promise<void>
 }
 
 export function createSettlerStarts(
-  books: Parameters<typeof takeUp>[2],
+  ledger: Parameters<typeof takeUp>[2],
   log: Log,
   retryMs = RETRY_MS,
 ): SettlerStarts {
-  const closed = new AbortController()
-  const { signal } = closed
   const waiting = new Set<NetworkId>()
-  const trying: Promise<void>[] = []
+  const jobs: Job[] = []
 
-  async function tryAgain(settler: Settler): Promise<void> {
-    while (waiting.has(settler.network)) {
-      await sleep(retryMs, undefined, { signal, ref: false }).catch(() => undefined)
-      if (signal.aborted) return
-      if (await takeUp(settler.network, settler, books, log)) waiting.delete(settler.network)
-    }
+  function retry(settler: Settler): void {
+    const { network } = settler
+    const job = startJob({
+      name: `start settling on ${network}`,
+      everyMs: retryMs,
+      log,
+      async run() {
+        if (!(await takeUp(network, settler, ledger, log))) return
+        waiting.delete(network)
+        void job.stop()
+      },
+    })
+    jobs.push(job)
   }
 
   return {
     async begin(settler) {
-      if (settler.isExclusive === true || (await takeUp(settler.network, settler, books, log))) return
+      if (settler.isExclusive === true || (await takeUp(settler.network, settler, ledger, log))) return
       waiting.add(settler.network)
-      trying.push(tryAgain(settler))
+      retry(settler)
     },
     waiting,
     async close() {
-      closed.abort()
-      await Promise.all(trying)
+      await Promise.all(jobs.map((job) => job.stop()))
     },
   }
 }

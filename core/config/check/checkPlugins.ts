@@ -1,34 +1,34 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { OptionsSchema } from '../../plugin/options.ts'
-import type { Expanded } from '../read/expand.ts'
+import type { Expanded } from '../read/interpolate.ts'
 import { valueAt } from '../read/pointer.ts'
 import { explain, type Finding, type Show } from './explain.ts'
 import { nearMiss } from './nearMiss.ts'
 import { compileSchema, validateAndMend, withoutEchoes } from './validate.ts'
 
-/** What the loader needs of a plugin: its options. A plugin definition has this shape. */
+/** The part of a plugin definition that the loader needs. */
 export interface PluginDeclaration {
   readonly name: string
   readonly options: OptionsSchema
 }
 
-/** Where plugins come from; the kernel's loader has this shape. */
+/** The source of plugins. The kernel's loader has this shape. */
 export interface PluginSource<P extends PluginDeclaration = PluginDeclaration> {
-  /** Finds what `use:` names. Its error's message becomes the problem at that line. */
+  /** Finds the plugin that `use:` names. If it throws, the message becomes the problem at that line. */
   load(use: string): P | Promise<P>
-  /** Those that are built in: suggested for a misspelt one, and their schemas taken for valid. */
+  /** The names of the built-in plugins. They are suggested if a name is misspelled, and their schemas are assumed to be valid. */
   readonly names?: readonly string[]
-  /** What a file without a `plugins` list runs, in this order. */
+  /** The plugins that run, in this order, if a file has no `plugins` list. */
   readonly defaults?: readonly string[]
 }
 
 export interface CheckedPlugins<P> {
-  /** By position in the list; a plugin that was not found is missing. */
+  /** The plugins by position in the list, without plugins that were not found. */
   readonly found: ReadonlyMap<number, P>
   readonly findings: readonly Finding[]
 }
 
-/** Loads every plugin of the list, and checks its options against its own schema, filling in defaults in place. */
+/** Loads every plugin of the list, checks its options against its own schema, and fills in the defaults in place. */
 export async function checkPlugins<P extends PluginDeclaration>(
   entries: unknown,
   source: PluginSource<P>,
@@ -40,7 +40,7 @@ export async function checkPlugins<P extends PluginDeclaration>(
     const at = `/plugins/${i}`
     const use = valueAt(entry, '/use')
     if (typeof use !== 'string' || use === '') continue
-    // Calls go on while a gateway reads its configuration again.
+    // While a gateway reloads its configuration, calls run between two plugins.
     await nextTurn()
     try {
       const plugin = await source.load(use)
@@ -54,7 +54,7 @@ export async function checkPlugins<P extends PluginDeclaration>(
   return { found, findings }
 
   function checkOptions(plugin: P, isOurs: boolean | undefined, options: unknown, at: string): Finding[] {
-    // The main schema reports what is not an object.
+    // The check against the main schema already reports a value that is not an object.
     if (typeof options !== 'object' || options === null || Array.isArray(options)) return []
     const validate = compileSchema(plugin.options, isOurs)
     const isWhole = (pointer: string) => environment.get(at + pointer)?.isWhole === true

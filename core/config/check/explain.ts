@@ -3,31 +3,31 @@ import { childPointer, type Pointer } from '../read/pointer.ts'
 import { formats } from './formats.ts'
 import { nearMiss } from './nearMiss.ts'
 
-/** A problem found in the values: tied to a pointer, not yet to a line. */
+/** A problem found in the values. It has a pointer, but no line yet. */
 export interface Finding {
   readonly severity: 'error' | 'warning'
   readonly pointer: Pointer
-  /** Which part of the line the caret marks. */
+  /** The part of the line that the caret marks. */
   readonly part: 'key' | 'value'
   readonly message: string
   readonly hint?: string
 }
 
-/** Answers with a value as it stands in the file: `${NAME}` where it came from the environment, never what that held. */
+/** Returns a value as the file has it. If the value comes from the environment, that is `${NAME}`, never the variable's value. */
 export type Show = (pointer: Pointer) => { readonly raw: unknown; readonly fromEnvironment: boolean }
 
-/** Says in words what a schema found wrong: what was expected, what came, what to do. */
+/** Turns schema errors into messages, which say what was expected, what came and what to do. */
 export function explain(errors: readonly ErrorObject[], show: Show): Finding[] {
   const findings = errors.map((error) => explainOne(error, show))
   const meant = new Set(findings.map((finding) => finding.meant).filter((name) => name !== undefined))
-  // `publicURl` is unknown and publicUrl is missing: one mistake, told once.
+  // If `publicURl` is unknown and `publicUrl` is missing, that is a single mistake, so only one of them is reported.
   return findings.filter((f) => !f.isMissing || !meant.has(f.pointer)).map(({ finding }) => finding)
 }
 
 interface Explained {
   readonly finding: Finding
   readonly pointer: Pointer
-  /** The option that an unknown one was probably meant to be. */
+  /** The option that the author of an unknown option probably meant. */
   readonly meant?: Pointer | undefined
   readonly isMissing?: boolean
 }
@@ -55,7 +55,7 @@ function unknownOption(error: ErrorObject): Explained {
       ? `Did you mean ${meant}?`
       : known.length > 0
         ? `Known here: ${known.join(', ')}.`
-        : 'There are no options here.'
+        : 'Expected no options here.'
   return {
     ...explained(pointer, 'key', `Unknown option ${JSON.stringify(name.slice(0, 60))}.`, hint),
     meant: meant === undefined ? undefined : childPointer(error.instancePath, meant),
@@ -76,7 +76,7 @@ function wrongType(error: ErrorObject, show: Show): Explained {
   const expected = String(error.params['type'])
   const { raw, fromEnvironment } = show(error.instancePath)
   const message = fromEnvironment
-    ? `Expected ${withArticle(expected)}, and ${String(raw)} does not hold one.`
+    ? `Expected ${withArticle(expected)}, but ${String(raw)} does not contain one.`
     : `Expected ${withArticle(expected)}, got ${withArticle(kindOf(raw))}.`
   return explained(
     error.instancePath,
@@ -86,16 +86,16 @@ function wrongType(error: ErrorObject, show: Show): Explained {
   )
 }
 
-/** One value where options are expected is mostly meant to be the option that has to be there. */
+/** If options are expected and there is a single value, the author usually meant it for the one required option. */
 function belowHint(expected: string, error: ErrorObject): string | undefined {
   const needed = expected === 'object' ? (schemaOf(error)['required'] as string[] | undefined) : undefined
   return needed?.length === 1 ? `Its options go below it, indented: ${needed[0]}: …` : undefined
 }
 
-/** The slips that YAML makes easy. */
+/** A hint for common mistakes with quotes in YAML. */
 function quoteHint(expected: string, raw: unknown, fromEnvironment: boolean): string | undefined {
   if (expected === 'string' && (typeof raw === 'number' || typeof raw === 'boolean')) {
-    return 'Put the value in quotes: without them YAML reads it as something other than text.'
+    return 'Put the value in quotes. Without them, YAML does not read it as text.'
   }
   if (typeof raw !== 'string' || fromEnvironment) return undefined
   if (expected === 'boolean')
@@ -107,7 +107,7 @@ function quoteHint(expected: string, raw: unknown, fromEnvironment: boolean): st
 }
 
 const whenQuoted = (form: RegExp, raw: string): string | undefined =>
-  form.test(raw) ? 'Take the quotes away.' : undefined
+  form.test(raw) ? 'Remove the quotes.' : undefined
 
 function notOneOf(error: ErrorObject, show: Show): Explained {
   const allowed = (error.params['allowedValues'] as unknown[]).map(String)

@@ -4,11 +4,11 @@ import type { OptionFormat } from '../../plugin/options.ts'
 
 interface Format {
   readonly test: (text: string) => boolean
-  /** What was expected, to follow "Expected". */
+  /** What was expected, as a text that follows the word "Expected". */
   readonly expected: string
 }
 
-/** The formats of option schemas: how each is checked, and how it is explained. */
+/** The formats of option schemas, each with its check and its explanation. */
 export const formats: Readonly<Record<OptionFormat, Format>> = {
   url: { test: isUrl, expected: 'a URL' },
   path: { test: (text) => !text.includes('\0'), expected: 'the path of a file' },
@@ -24,11 +24,11 @@ export const formats: Readonly<Record<OptionFormat, Format>> = {
   },
 }
 
-/** What is longer is none that anybody has, and whoever reads it further may take long for it. */
+/** Maximum length of a URL, in characters. Longer URLs do not occur in practice, and parsing one could take long. */
 const MAX_URL_CHARS = 2_048
 
 function isUrl(text: string): boolean {
-  // The parser makes `http://x` of `http:///x`; a database may have no host.
+  // The parser reads `http:///x` as `http://x`, so this form is refused. The URL of a database may have no host.
   if (text.length > MAX_URL_CHARS || /^https?:\/\/[/?#]/i.test(text)) return false
   return /^[a-z][a-z0-9+.-]*:\/\/\S+$/i.test(text) && URL.canParse(text)
 }

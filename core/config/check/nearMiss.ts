@@ -1,6 +1,6 @@
 /**
- * The candidate that a misspelt word was probably meant to be, or undefined when none is close: at most a third of its
- * letters wrong. A letter left out, added, changed or swapped with its neighbour counts as one; case counts nothing.
+ * The candidate that the author of a misspelled word probably meant. At most a third of the letters may be wrong, where a missing,
+ * extra, changed or swapped letter counts as one, and case does not count. Undefined if no candidate is that close.
  *
  * @example nearMiss('windwMs', ['points', 'windowMs']) // 'windowMs'
  */

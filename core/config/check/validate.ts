@@ -3,11 +3,11 @@ import type { OptionsSchema } from '../../plugin/options.ts'
 import { childPointer, isInside, type Pointer, parentPointer, setAt, valueAt } from '../read/pointer.ts'
 import { formats } from './formats.ts'
 
-/** Finds what is wrong with one object of options and fills in the defaults, in place. */
+/** Checks one object of options, and fills in the defaults in place. */
 export type Validate = (options: object) => readonly ErrorObject[]
 
 const compiled = new WeakMap<OptionsSchema, Validate>()
-/** One for all schemas: each would compile the schema of schemas anew. */
+/** One instance for all schemas, because each new instance would compile the meta-schema again. */
 let ajv: Ajv | undefined
 
 function createAjv(): Ajv {
@@ -24,15 +24,16 @@ function createAjv(): Ajv {
 }
 
 /**
- * The check of one schema; made once for each schema object, because that costs several milliseconds.
+ * Compiles the check of a schema. The result is cached by schema object, because compiling takes several ms.
  *
- * @param isOurs leaves out whether the schema is a valid one: that of our own is in the tests, and costs a start as much as the rest
- * @throws when the schema itself is not valid: a mistake of the plugin's author.
+ * @param isOurs true to trust that the schema itself is valid. Tests check the built-in schemas, and a check here would double the
+ *   time at startup
+ * @throws if the schema itself is invalid, which is a mistake of the plugin's author
  */
 export function compileSchema(schema: OptionsSchema, isOurs = false): Validate {
   const known = compiled.get(schema)
   if (known !== undefined) return known
-  // Not kept by name: plugins of different authors may call theirs the same, and a changed file brings its own again.
+  // The cache is not by name, because plugins of different authors may have the same name, and a changed file has a new schema.
   ajv ??= createAjv()
   let validate: ReturnType<Ajv['compile']>
   try {
@@ -47,11 +48,11 @@ export function compileSchema(schema: OptionsSchema, isOurs = false): Validate {
 }
 
 /**
- * Validates, and mends what is not the author's mistake: a key without a value counts as not set, and a value that is one
- * `${NAME}` becomes the number or the boolean that the option wants (the environment has only texts). Text that was
- * written into the file is never converted.
+ * Validates, and repairs two differences that are not mistakes. A key without a value counts as not set. A value that consists of
+ * one `${NAME}` is converted to the number or boolean that the option expects, because the environment contains only texts. A text
+ * written in the file is never converted.
  *
- * @param isWholeVariable whether the value at a pointer is one `${NAME}` and nothing else.
+ * @param isWholeVariable whether the value at a pointer consists of one `${NAME}`
  */
 export function validateAndMend(
   validate: Validate,
@@ -90,7 +91,7 @@ function convert(text: string, type: unknown): number | boolean | undefined {
   return isNumber?.test(text) ? Number(text) : undefined
 }
 
-/** Leaves out what only follows from another error, so that one mistake is told once. */
+/** Leaves out errors that only follow from another error, so that each mistake is reported once. */
 export function withoutEchoes(errors: readonly ErrorObject[]): ErrorObject[] {
   const wrongTypes = errors.filter((e) => e.keyword === 'type').map((e) => e.instancePath)
   const wrongKeys = errors.flatMap((e) =>

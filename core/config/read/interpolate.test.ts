@@ -56,7 +56,11 @@ t.test('names that every object inherits are not variables', (t) => {
 
 t.test('what does not name a variable is a problem, not a text', (t) => {
   for (const text of [`\${}`, `\${`, `\${a b}`, `\${1A}`, `\${A:=x}`, `\${A`]) {
-    t.match(interpolate(text, { A: 'x' }).problems, [{ message: /does not name/ }], text)
+    t.match(
+      interpolate(text, { A: 'x' }).problems,
+      [{ message: /Expected the name of an environment variable/ }],
+      text,
+    )
   }
   t.end()
 })

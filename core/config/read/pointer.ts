@@ -1,4 +1,4 @@
-/** A JSON pointer (RFC 6901) to one value of a configuration: `/plugins/2/with/windowMs`. */
+/** A JSON pointer (RFC 6901) to one value of a configuration, such as `/plugins/2/with/windowMs`. */
 export type Pointer = string
 
 export const childPointer = (parent: Pointer, key: string | number): Pointer =>
@@ -17,7 +17,7 @@ export const parentPointer = (pointer: Pointer): Pointer => pointer.slice(0, poi
 export const isInside = (pointer: Pointer, ancestor: Pointer): boolean =>
   pointer === ancestor || pointer.startsWith(`${ancestor}/`)
 
-/** The way a person writes the place: `plugins[2].with.windowMs`, `networks["eip155:8453"].rpcUrls[0]`. */
+/** The path as a person writes it, such as `plugins[2].with.windowMs` or `networks["eip155:8453"].rpcUrls[0]`. */
 export function displayPath(pointer: Pointer, tree?: unknown): string {
   let shown = ''
   let value = tree
@@ -33,7 +33,7 @@ const displayKey = (key: string, isFirst: boolean): string => {
   return isFirst ? key : `.${key}`
 }
 
-/** The value at a pointer; undefined where there is none. Never reads inherited properties. */
+/** The value at a pointer. Undefined if there is none. Never reads inherited properties. */
 export const valueAt = (tree: unknown, pointer: Pointer): unknown => segmentsOf(pointer).reduce(childOf, tree)
 
 function childOf(value: unknown, key: string): unknown {
@@ -41,7 +41,7 @@ function childOf(value: unknown, key: string): unknown {
   return (value as Record<string, unknown>)[key]
 }
 
-/** Puts a value where a pointer leads, or takes it away with `undefined`; the parent has to be there. */
+/** Sets the value at a pointer. `undefined` removes it. The parent must exist. */
 export function setAt(tree: unknown, pointer: Pointer, value: unknown): void {
   const parent = valueAt(tree, parentPointer(pointer)) as Record<string, unknown>
   const key = segmentsOf(pointer).at(-1)!

@@ -1,15 +1,15 @@
 import { readFile } from 'node:fs/promises'
-import { ConfigError } from '../configError.ts'
+import { ConfigError } from '../check/problem.ts'
 
 /**
- * Reads a file as UTF-8, without a byte order mark.
+ * Reads a file as UTF-8, and removes a byte order mark.
  *
- * @param missingHint what to do when there is no such file
- * @throws {ConfigError} that says why it can't be read
+ * @param missingHint what to do if there is no such file
+ * @throws {ConfigError} with the reason if the file cannot be read
  */
 export async function readConfigText(
   file: string,
-  missingHint = 'Write one with: tollgate init',
+  missingHint = 'Create one with: tollgate init',
 ): Promise<string> {
   try {
     const bytes = await readFile(file)
@@ -31,9 +31,9 @@ export async function readConfigText(
 function unreadable(cause: unknown, missingHint: string): { message: string; hint?: string } {
   const code = (cause as NodeJS.ErrnoException).code
   if (code === 'ENOENT') return { message: 'There is no such file.', hint: missingHint }
-  if (code === 'EISDIR') return { message: 'This is a folder, not a file.' }
-  if (code === 'EACCES') return { message: 'This file may not be read by the user who runs this program.' }
+  if (code === 'EISDIR') return { message: 'Expected a file, but this is a folder.' }
+  if (code === 'EACCES') return { message: 'The user that runs this program may not read this file.' }
   return {
-    message: code?.startsWith('ERR_ENCODING') ? 'This file is not UTF-8 text.' : 'This file can not be read.',
+    message: code?.startsWith('ERR_ENCODING') ? 'This file is not UTF-8 text.' : 'This file cannot be read.',
   }
 }

@@ -11,13 +11,13 @@ import {
 } from 'yaml'
 import { childPointer, type Pointer, parentPointer } from './pointer.ts'
 
-/** A piece of the file: offsets in UTF-16 units. */
+/** A range of the file. Offsets are in UTF-16 units. */
 export interface Span {
   readonly start: number
   readonly end: number
 }
 
-/** A problem that is not yet tied to a line. */
+/** A problem that has no line yet. */
 export interface SourceProblem {
   /** Undefined for the file itself. */
   readonly span: Span | undefined
@@ -26,27 +26,33 @@ export interface SourceProblem {
   readonly hint?: string
 }
 
-/** A configuration file, read: its values as written (nothing replaced, no defaults), and where each one stands. */
+/**
+ * A configuration file that was read, with its values as written, without replacements and defaults, and with the position of each
+ * value.
+ */
 export interface Source {
   readonly file: string
   readonly text: string
   readonly tree: unknown
   readonly problems: readonly SourceProblem[]
   /**
-   * Where the key (or, for an item of a list, the value) stands; the nearest parent's place for what is not there, and
-   * undefined when that is the file itself.
+   * The position of a key or, for an item of a list, of the value. If the key is missing, the position of its nearest parent.
+   * Undefined if that parent is the file itself.
    */
   spanOf(pointer: Pointer, part?: 'key' | 'value'): Span | undefined
   lineOf(offset: number): { line: number; column: number }
 }
 
-/** Bounds that no real configuration reaches, and that an expanding one ("billion laughs") can't pass. */
+/**
+ * Maximum size of a file in bytes, and maximum number of its values, of its nesting levels and of its aliases. No real
+ * configuration reaches these limits. They stop a file that grows through aliases ("billion laughs").
+ */
 const MAX_BYTES = 1_000_000
 const MAX_NODES = 20_000
 const MAX_DEPTH = 40
 const MAX_ALIASES = 1_000
 
-/** Reads YAML 1.2 or, for a file that ends in `.json`, JSON. Never throws for what the text contains. */
+/** Reads YAML 1.2, or JSON if the file's name ends in `.json`. Never throws, because problems of the text are in the result. */
 export function readSource(file: string, text: string): Source {
   const reader = new Reader(text, file.toLowerCase().endsWith('.json'))
   reader.read()
@@ -67,7 +73,7 @@ class Reader {
   readonly lines = new LineCounter()
   readonly problems: SourceProblem[] = []
   tree: unknown = {}
-  readonly #places = new Map<Pointer, { key?: Span; value: Span }>()
+  readonly #locations = new Map<Pointer, { key?: Span; value: Span }>()
   readonly #text: string
   readonly #isJson: boolean
   #resolve: (node: Node) => Node | undefined = (node) => node
@@ -98,7 +104,8 @@ class Reader {
       prettyErrors: false,
       version: '1.2',
       logLevel: 'silent',
-      // The library compares each key with all before it; plainMap looks into the map that it makes.
+      // The option is off, because the library compares each key with all keys before it. `plainMap` checks the keys with a map
+      // instead.
       uniqueKeys: false,
     })
     for (const { message, pos } of [...doc.errors, ...doc.warnings]) {
@@ -121,9 +128,9 @@ class Reader {
       this.#report('', doc.contents, 'Expected options with names (`publicUrl: …`) at the top of the file.')
   }
 
-  /** Within `[ ]` and `{ }`, YAML takes the brace of `${NAME}` for the beginning of a map. */
+  /** Whether a problem is a variable within `[ ]` or `{ }`, where YAML reads the brace of `${NAME}` as the beginning of a map. */
   #isVariableInBrackets(at: number): boolean {
-    // Only what is near: a line may be as long as the file, and have an error at each of its characters.
+    // Only nearby text is searched, because a line may be as long as the file, and each of its characters may cause an error.
     const before = this.#text.slice(Math.max(0, at - 200), at)
     const after = this.#text.slice(at, at + 200)
     const line = before.slice(before.lastIndexOf('\n') + 1) + after.split('\n', 1)[0]
@@ -135,7 +142,7 @@ class Reader {
     try {
       JSON.parse(this.#text)
     } catch (error) {
-      // V8's message quotes the file, secrets included; only the position is taken from it.
+      // V8's message quotes the file including its secrets, so only the position in it is used.
       const at = Number(/position (\d+)/.exec((error as Error).message)?.[1] ?? 0)
       this.problems.push({
         pointer: '',
@@ -147,10 +154,10 @@ class Reader {
 
   #plain(node: Node | null, pointer: Pointer, depth: number): unknown {
     if (node === null) return null
-    this.#place(pointer, node)
+    this.#locate(pointer, node)
     if (this.#isTooLarge(node, pointer, depth)) return null
     const target = this.#resolve(node)
-    if (target === undefined) this.#report(pointer, node, 'This alias has no anchor above it.')
+    if (target === undefined) this.#report(pointer, node, 'This alias has no anchor before it.')
     if (isMap(target)) return this.#plainMap(target.items, pointer, depth)
     if (isSeq(target)) {
       return target.items.map((item, i) =>
@@ -168,8 +175,8 @@ class Reader {
       if (key === undefined) continue
       const child = childPointer(pointer, key)
       if (Object.hasOwn(plain, key))
-        this.#report(child, keyNode as Node, `The key ${JSON.stringify(key)} is there twice.`)
-      this.#place(child, (value ?? keyNode) as Node, keyNode as Node)
+        this.#report(child, keyNode as Node, `The key ${JSON.stringify(key)} occurs twice.`)
+      this.#locate(child, (value ?? keyNode) as Node, keyNode as Node)
       plain[key] = this.#plain(value as Node | null, child, depth + 1)
     }
     return plain
@@ -189,7 +196,7 @@ class Reader {
       )
       return undefined
     }
-    // Would set the prototype of the object instead of a property of it.
+    // This key would set the object's prototype instead of a property.
     if (key === '__proto__') this.#report(pointer, node!, 'This key is not allowed.')
     return key === '__proto__' ? undefined : key
   }
@@ -221,20 +228,23 @@ class Reader {
     })
   }
 
-  #place(pointer: Pointer, node: Node, keyNode?: Node): void {
-    const key = keyNode === undefined ? this.#places.get(pointer)?.key : spanOfNode(keyNode)
-    this.#places.set(pointer, { ...(key === undefined ? {} : { key }), value: spanOfNode(node) })
+  #locate(pointer: Pointer, node: Node, keyNode?: Node): void {
+    const key = keyNode === undefined ? this.#locations.get(pointer)?.key : spanOfNode(keyNode)
+    this.#locations.set(pointer, { ...(key === undefined ? {} : { key }), value: spanOfNode(node) })
   }
 
   spanOf(pointer: Pointer, part: 'key' | 'value'): Span | undefined {
     if (pointer === '') return undefined
-    const place = this.#places.get(pointer)
-    if (place !== undefined) return part === 'key' ? (place.key ?? place.value) : place.value
+    const location = this.#locations.get(pointer)
+    if (location !== undefined) return part === 'key' ? (location.key ?? location.value) : location.value
     return this.spanOf(parentPointer(pointer), 'key')
   }
 }
 
-/** What each alias leads to: the last value with its anchor before it. The library would look through the document for each. */
+/**
+ * The value of each alias, which is the last value before the alias with the same anchor. The library would search the whole
+ * document for each alias.
+ */
 function targetsIn(doc: Document): ReadonlyMap<Node, Node> {
   const anchored = new Map<string, Node>()
   const targets = new Map<Node, Node>()
@@ -250,6 +260,6 @@ function targetsIn(doc: Document): ReadonlyMap<Node, Node> {
 
 const spanOfNode = (node: Node): Span => ({ start: node.range?.[0] ?? 0, end: node.range?.[1] ?? 0 })
 
-const quoteVariable = 'Within [ ] and { } a variable stands in quotes: "${NAME}".'
+const quoteVariable = 'Within [ ] and { }, put a variable in quotes: "${NAME}".'
 
 const sentence = (message: string): string => (message.endsWith('.') ? message : `${message}.`)

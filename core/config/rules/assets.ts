@@ -2,11 +2,10 @@ import { familyOf } from '../../domain/network.ts'
 import { builtInTokenOf, isSameToken } from '../assets.ts'
 import type { Finding } from '../check/explain.ts'
 import type { Pointer } from '../read/pointer.ts'
-import type { AssetConfig } from '../types.ts'
-import { mistake } from './finding.ts'
-import type { Rule } from './rule.ts'
+import type { AssetConfig } from '../schema.ts'
+import { mistake, type Rule } from './rule.ts'
 
-/** Rules about tokens: each belongs to a configured network and says what signing and paying with it needs. */
+/** Rules about tokens. Each token must belong to a configured network, and have what signing and paying need. */
 export const assetRules: readonly Rule[] = [
   {
     reads: ['networks', 'assets'],
@@ -43,12 +42,14 @@ function* checkAddress(asset: AssetConfig, at: Pointer, shownNetwork: string): I
 }
 
 function* checkFamily(asset: AssetConfig, at: Pointer, shownNetwork: string): Iterable<Finding> {
-  const { network, eip712, program } = asset
+  const { network, eip712, program, transferMethod } = asset
   const isSolana = familyOf(network) === 'solana'
   if (isSolana && eip712 !== undefined)
-    yield mistake(`${at}/eip712`, `eip712 has no meaning on network ${shownNetwork}.`)
+    yield mistake(`${at}/eip712`, `eip712 has no effect on network ${shownNetwork}.`)
+  if (isSolana && transferMethod !== undefined)
+    yield mistake(`${at}/transferMethod`, `transferMethod has no effect on network ${shownNetwork}.`)
   if (!isSolana && program !== undefined)
-    yield mistake(`${at}/program`, `program has no meaning on network ${shownNetwork}.`)
+    yield mistake(`${at}/program`, `program has no effect on network ${shownNetwork}.`)
 }
 
 function* checkCompleteness(asset: AssetConfig, at: Pointer, shownDecimals: string): Iterable<Finding> {
@@ -63,10 +64,11 @@ function* checkCompleteness(asset: AssetConfig, at: Pointer, shownDecimals: stri
     return
   }
   const needed =
-    familyOf(asset.network) === 'eip155'
+    familyOf(asset.network) === 'eip155' && asset.transferMethod !== 'permit2'
       ? (['symbol', 'decimals', 'eip712'] as const)
       : (['symbol', 'decimals'] as const)
   for (const name of needed) {
-    if (asset[name] === undefined) yield mistake(at, `${name} is missing: address is not a built-in token.`)
+    if (asset[name] === undefined)
+      yield mistake(at, `${name} is missing. It is required, because address is not a built-in token.`)
   }
 }

@@ -1,39 +1,35 @@
 import { base58 } from '@scure/base'
 import { familyOf } from '../../domain/network.ts'
-import { isLoopback } from '../../http/isLoopback.ts'
-import { readSigningKey } from '../../solana/signingKey.ts'
+import { isLoopback } from '../../http/caller.ts'
+import { readSigningKey } from '../../solana/ed25519.ts'
 import { resolveAssets } from '../assets.ts'
 import type { Finding } from '../check/explain.ts'
 import { childPointer, type Pointer } from '../read/pointer.ts'
-import type { NetworkConfig } from '../types.ts'
-import { mistake, warning } from './finding.ts'
-import type { Rule, RuleContext } from './rule.ts'
+import type { NetworkConfig } from '../schema.ts'
+import { mistake, type Rule, type RuleContext, warning } from './rule.ts'
 
-/** Options of `facilitator` that mean something only for one family of chains. */
+/** Options of `facilitator` that apply to only one family of chains. */
 const onlyFor = {
   eip155: ['maxGas', 'maxFeePerGasGwei', 'factories'],
   solana: ['maxComputeUnits', 'maxMicroLamportsPerUnit'],
 } as const
-/** Limits of what the gateway's own keys pay for. */
+/** Limits on the costs of the gateway's own keys. */
 const onlyOwn = ['minPrice', 'maxGasPerStoreAndDay'] as const
 
-/** Rules about each network: who settles there, and with what. */
+/** Rules about each network, on where its payments are settled and with which keys. */
 export const networkRules: readonly Rule[] = [
   {
     reads: ['networks'],
     *check(context) {
       const networks = Object.entries(context.config.networks)
       if (networks.length === 0) {
-        yield warning(
-          '/networks',
-          'No network is configured: links can be free, but not paid.',
-          'Add one to networks.',
-        )
+        yield warning('/networks', 'networks is empty: only free links can be sold.', 'Add one to networks.')
       }
       for (const [id, network] of networks) {
         const at = childPointer('/networks', id)
         yield* checkFacilitator(id, network, at, context)
         yield* checkKeys(id, network, `${at}/facilitator`, context)
+        yield* checkChannels(id, network, `${at}/channels`, context)
       }
     },
   },
@@ -45,7 +41,7 @@ export const networkRules: readonly Rule[] = [
         if (paidWith.has(id)) continue
         yield mistake(
           childPointer('/networks', id),
-          `networks has ${id}, but assets has no token there, and none is built in.`,
+          `networks has ${id}, but assets has no token on it, and none is built in.`,
           'Add the token to assets.',
         )
       }
@@ -65,21 +61,21 @@ function* checkFacilitator(
   if (keys === undefined && url === undefined) {
     yield mistake(
       here,
-      'facilitator needs privateKey or privateKeys (settle here), or url (let another server settle).',
+      'facilitator needs privateKey or privateKeys (to settle here), or url (of a server that settles).',
     )
   }
   if (keys !== undefined && url !== undefined) {
     yield mistake(
       here,
       `facilitator has both ${keys} and url.`,
-      `Keep ${keys} to settle here, or url to let another server settle.`,
+      `Keep ${keys} to settle here, or url for a server that settles.`,
     )
   }
   if (privateKey !== undefined && privateKeys !== undefined) {
     yield mistake(
       here,
       'facilitator has both privateKey and privateKeys.',
-      'Put the one key into the list, and remove privateKey.',
+      'Move the key into the list, and remove privateKey.',
     )
   }
   if (keys !== undefined && url === undefined && network.rpcUrls.length === 0) {
@@ -91,18 +87,18 @@ function* checkFacilitator(
   if (protocol === 'http:' && !isLoopback(hostname)) {
     yield warning(
       `${here}/url`,
-      'facilitator.url is not https: whoever is on the way can say that payments were settled.',
+      'facilitator.url is not https: an attacker on the network path can report payments as settled.',
     )
   }
 }
 
-/** An option that is silently ignored is a cap that its author believes in. */
+/** Reports options that have no effect, because the operator may rely on such an option as a cap. */
 function* checkUnused(id: string, here: Pointer, isRemote: boolean, context: RuleContext): Iterable<Finding> {
   const other = familyOf(id) === 'solana' ? 'eip155' : 'solana'
   for (const name of [...onlyFor.eip155, ...onlyFor.solana]) {
     if (!context.isWritten(`${here}/${name}`)) continue
     if (isRemote)
-      yield mistake(`${here}/${name}`, `${name} has no effect with url: that server has limits of its own.`)
+      yield mistake(`${here}/${name}`, `${name} has no effect with url: the limits of that server apply.`)
     else if ((onlyFor[other] as readonly string[]).includes(name)) {
       yield mistake(
         `${here}/${name}`,
@@ -120,6 +116,32 @@ function* checkUnused(id: string, here: Pointer, isRemote: boolean, context: Rul
   }
 }
 
+function* checkChannels(
+  id: string,
+  { channels, facilitator }: NetworkConfig,
+  at: Pointer,
+  context: RuleContext,
+): Iterable<Finding> {
+  if (channels === undefined) return
+  if (familyOf(id) !== 'eip155') {
+    yield mistake(
+      at,
+      `channels has no effect on ${id}.`,
+      'Payment channels are an option of eip155 networks.',
+    )
+    return
+  }
+  if (facilitator.url !== undefined)
+    yield mistake(
+      at,
+      'channels needs facilitator.privateKey: a remote facilitator sends no deposits or claims.',
+    )
+  if (context.config.gateway.workers > 1)
+    yield mistake(at, 'channels needs gateway.workers: 1.', 'Remove gateway.workers, or remove channels.')
+  for (const [i, key] of channels.authorizerKeys.entries())
+    yield* checkKey(id, key, `${at}/authorizerKeys/${i}`, context)
+}
+
 function* checkKeys(
   id: string,
   { facilitator }: NetworkConfig,
@@ -128,7 +150,7 @@ function* checkKeys(
 ): Iterable<Finding> {
   const { privateKey, privateKeys = [] } = facilitator
   if (privateKey !== undefined) yield* checkKey(id, privateKey, `${at}/privateKey`, context)
-  /** By the secret itself, which has several spellings. */
+  /** Places of keys by the secret itself, because a key has several spellings. */
   const places = new Map<string, number>()
   for (const [i, key] of privateKeys.entries()) {
     const here: Pointer = `${at}/privateKeys/${i}`
@@ -140,7 +162,7 @@ function* checkKeys(
       yield mistake(
         here,
         `privateKeys has the same key twice: entries ${first + 1} and ${i + 1}.`,
-        'Remove one, or make another key: each needs an account of its own.',
+        'Remove one, or create another key: each needs its own account.',
       )
   }
 }
@@ -149,7 +171,7 @@ function* checkKey(id: string, key: string, at: Pointer, context: RuleContext): 
   if (!context.isFromEnvironment(at)) {
     yield warning(
       at,
-      'The private key is written in the file.',
+      'The private key is written in this file.',
       `Put it in the environment and write ${/\d$/.test(at) ? '' : 'privateKey: '}\${NAME}.`,
     )
   }
@@ -158,15 +180,15 @@ function* checkKey(id: string, key: string, at: Pointer, context: RuleContext): 
 
 function* checkEvmKey(key: string, at: Pointer): Iterable<Finding> {
   if (!evmKey.test(key)) {
-    yield mistake(at, 'This is not an EVM private key: expected 0x and 64 hexadecimal digits.')
+    yield mistake(at, 'Expected an EVM private key: 0x and 64 hexadecimal digits.')
     return
   }
   const number = BigInt(key)
   if (number > 0n && number < SECP256K1_ORDER) return
   yield mistake(
     at,
-    `This is not an EVM private key: expected a number of at least 1 and below the order of secp256k1, got one that is ${number === 0n ? 'zero' : 'not below it'}.`,
-    'Copy the key again, or make another one.',
+    `Expected an EVM private key of at least 1 and below the order of secp256k1, got one that is ${number === 0n ? 'zero' : 'not below it'}.`,
+    'Copy the key again, or create another one.',
   )
 }
 
@@ -176,25 +198,25 @@ function* checkSolanaKey(key: string, at: Pointer): Iterable<Finding> {
     const came = bytes === undefined ? '' : `, got ${bytes.length} bytes`
     yield mistake(
       at,
-      `This is not a Solana private key: expected 64 bytes in base58, or the JSON array of a keypair file${came}.`,
+      `Expected a Solana private key: 64 bytes in base58, or the JSON array of a keypair file${came}.`,
     )
   } else if (readSigningKey(bytes) === undefined) {
     yield mistake(
       at,
-      'This is not a Solana private key: expected its bytes 33 to 64 to be the public key of bytes 1 to 32, got another public key.',
-      'Copy the whole key again, or make another one with `solana-keygen new`.',
+      'Expected a Solana private key whose bytes 33 to 64 are the public key of bytes 1 to 32, got another public key.',
+      'Copy the whole key again, or create another one with `solana-keygen new`.',
     )
   }
 }
 
-/** One spelling for each key. */
+/** A single spelling for each key, by which keys are compared. */
 function spellingOf(id: string, key: string): string {
   if (familyOf(id) !== 'solana') return key.toLowerCase()
   const bytes = solanaBytes(key)
   return bytes === undefined ? key : base58.encode(bytes)
 }
 
-/** Undefined for a text in neither of the two forms. */
+/** The bytes of a key. Undefined if the text has neither of the two forms of a key. */
 function solanaBytes(key: string): Uint8Array | undefined {
   if (base58Text.test(key)) return base58.decode(key)
   if (!byteList.test(key)) return undefined
@@ -203,9 +225,9 @@ function solanaBytes(key: string): Uint8Array | undefined {
 }
 
 const evmKey = /^0x[0-9a-fA-F]{64}$/
-/** Longer texts are no keys: decoding takes time that grows with the square of the length. */
+/** A longer text is no key, and the time to decode it would grow with the square of its length. */
 const base58Text = /^[1-9A-HJ-NP-Za-km-z]{1,128}$/
 /** JSON allows no leading zero. */
 const byteList = /^\s*\[\s*(0|[1-9]\d{0,2})(\s*,\s*(0|[1-9]\d{0,2})){0,127}\s*\]\s*$/
-/** How many points the curve has; a private key is below it (SEC 2, section 2.4.1). */
+/** The order of the curve. A private key is below it (SEC 2, section 2.4.1). */
 const SECP256K1_ORDER = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n

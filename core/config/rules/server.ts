@@ -1,20 +1,19 @@
-import { isLoopback } from '../../http/isLoopback.ts'
-import { mistake, warning } from './finding.ts'
-import type { Rule } from './rule.ts'
+import { isLoopback } from '../../http/caller.ts'
+import { mistake, type Rule, warning } from './rule.ts'
 
-/** Rules between the listeners, the public address and the counters. */
+/** Rules that concern listeners, public address and counters together. */
 export const serverRules: readonly Rule[] = [
   {
     reads: ['publicUrl', 'gateway'],
     *check({ config: { publicUrl, gateway }, shown }) {
       const { protocol, hostname } = new URL(publicUrl)
       if (protocol === 'http:' && !isLoopback(hostname)) {
-        yield warning('/publicUrl', 'publicUrl is not https: payments and keys travel in the clear.')
+        yield warning('/publicUrl', 'publicUrl is not https: payments and API keys are sent unencrypted.')
       }
       if (isLoopback(hostname) && !isLoopback(gateway.host)) {
         yield warning(
           '/publicUrl',
-          `publicUrl is an address of this machine, but gateway.host (${shown('/gateway/host')}) accepts connections from others; they can not pay.`,
+          `publicUrl is an address of this machine, but gateway.host (${shown('/gateway/host')}) accepts connections from other machines, which cannot pay.`,
           'Set publicUrl to the address that buyers use.',
         )
       }
@@ -27,14 +26,14 @@ export const serverRules: readonly Rule[] = [
         yield mistake(
           '/admin/port',
           `admin.port (${shown('/admin/port')}) and gateway.port (${shown('/gateway/port')}) are the same.`,
-          'Give each its own.',
+          'Give each its own port.',
         )
       }
       if (!isLoopback(admin.host)) {
         yield warning(
           '/admin/host',
-          'admin.host can be reached from other machines, past the limits of the gateway.',
-          'Leave it at 127.0.0.1: the gateway hands requests over.',
+          'admin.host accepts connections from other machines, which bypass the limits of the gateway.',
+          'Leave it at 127.0.0.1: the gateway forwards requests to it.',
         )
       }
     },
@@ -73,7 +72,7 @@ export const serverRules: readonly Rule[] = [
       if (gateway.workers > 1 && use === 'memory') {
         yield warning(
           '/gateway/workers',
-          `gateway.workers is more than 1 and counters.use is memory: each worker counts rate limits by itself, so a caller gets a multiple of them.`,
+          `gateway.workers is more than 1 and counters.use is memory: each worker counts rate limits separately, so a caller gets a multiple of them.`,
           'Set counters.use to redis.',
         )
       }

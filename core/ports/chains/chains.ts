@@ -2,11 +2,11 @@ import type { Asset } from '../../domain/asset.ts'
 import type { NetworkId } from '../../domain/network.ts'
 import type { Settler } from './settler.ts'
 
-/** The networks that can be paid on, and the assets taken there, in the order in which they are offered. */
+/** The networks on which buyers can pay, and the accepted assets in the order of the offer. */
 export interface Chains {
   readonly assets: readonly Asset[]
-  /** One for each scheme of a network that can be settled on now. */
+  /** One settler for each network on which payments can be settled now. */
   readonly settlers: readonly Settler[]
-  /** @param scheme of x402; `exact` when absent */
+  /** The settler of a network, if it settles the scheme. @param scheme x402 scheme. `exact` if absent */
   settler(network: NetworkId, scheme?: string): Settler | undefined
 }

@@ -2,35 +2,38 @@ import type { AtomicAmount } from '../../domain/money.ts'
 import type { NetworkId } from '../../domain/network.ts'
 import type { PaymentKey } from '../../domain/payment.ts'
 
-/** What to look for on a network, and how the books are asked. */
-export interface PastQuestion {
-  /** Tokens that are taken there: contracts, mints. */
+/** What to search for on a network, and functions that query the ledger. */
+export interface PastQuery {
+  /** Addresses of the accepted tokens: contracts on EVM networks, mints on Solana. */
   readonly assets: readonly string[]
   /** Addresses that settle, or have settled, for this installation. */
   readonly senders: readonly string[]
-  /** Settlements in the books by somebody whose addresses are not known: whoever sent one of these counts as a sender. */
+  /**
+   * Transactions of the ledger that were settled by a facilitator with unknown addresses. The sender of each of these transactions
+   * counts as one of `senders`.
+   */
   readonly sentAlike: readonly string[]
   /**
-   * Wallets that sellers are paid to. On EVM networks payments to others are not found; on Solana they are read where no
-   * senders are named.
+   * Wallets to which sellers are paid. On EVM networks, the search does not find payments to other wallets. On Solana, the search
+   * reads these wallets only if `senders` is empty.
    */
   readonly payees: readonly string[]
-  /** What landed before this time by the chain's clock is left out, in ms since 1970. */
+  /** Start of the search by the chain's clock, in ms since 1970. The search leaves out payments that landed earlier. */
   readonly sinceMs: number
-  /** Those of these payments that the books neither have as charged nor are looking for. */
+  /** Returns the payments that the ledger neither has as charged nor is still checking. */
   missingAmong(keys: readonly PaymentKey[]): Promise<ReadonlySet<PaymentKey>>
-  /** Those of these transactions by which nothing has been sold. */
+  /** Returns the transactions for which the ledger has no sale. */
   unsoldAmong(transactions: readonly string[]): Promise<readonly string[]>
   /**
-   * Account numbers of a sender that the books have a payment for: all from the lowest of them on. Undefined where they
-   * can't say.
+   * Returns the nonces of a sender for which the ledger has a payment, without gaps from the lowest one upwards. Undefined if the
+   * ledger does not know.
    */
-  numbersOf(sender: string): Promise<ReadonlySet<number> | undefined>
-  /** Hears down to which time it has come, in ms since 1970. */
+  noncesOf(sender: string): Promise<ReadonlySet<number> | undefined>
+  /** Called with the earliest time that the search has reached, in ms since 1970. */
   onProgress?(downToMs: number): void
 }
 
-/** A payment that one of the senders has put on chain and that the books lack. */
+/** A payment on chain that was settled by one of the senders, and that is missing from the ledger. */
 export interface MissingSettlement {
   readonly key: PaymentKey
   readonly transaction: string
@@ -40,47 +43,50 @@ export interface MissingSettlement {
   readonly amountAtomic: AtomicAmount
 }
 
-/** Account numbers of a sender that no payment of the books has and that no {@link MissingSettlement} accounts for. */
-export interface UnbookedNumbers {
+/** Nonces of a sender that belong neither to a payment of the ledger nor to a {@link MissingSettlement}. */
+export interface UnaccountedNonces {
   readonly sender: string
-  /** The highest number in the books. */
-  readonly lastBooked: number
-  /** The next one by the chain. */
+  /** The highest nonce in the ledger. */
+  readonly lastInLedger: number
+  /** The sender's next nonce on chain. */
   readonly next: number
-  /** Transactions with such numbers that settle nothing and are no fillers of ours: somebody else signs with the key. */
+  /**
+   * Number of transactions with such nonces that neither settle a payment nor are fillers of this gateway. They show that another
+   * program signs with the key.
+   */
   readonly foreign: number
-  /** Numbers above the highest in the books whose transactions the node can't name. */
+  /** Number of nonces above `lastInLedger` for which the node has no transaction. */
   readonly unread: number
 }
 
 export type PastVerdict =
   | {
       readonly status: 'looked'
-      /** The newest first. */
+      /** Payments that are missing from the ledger, newest first. */
       readonly missing: readonly MissingSettlement[]
-      /** Payments that were held against the books. */
+      /** Number of payments that were compared with the ledger. */
       readonly seen: number
       /**
-       * EVM: payments by authorisation to sellers' wallets that somebody else has sent and that the books lack. They are another
-       * shop's, or sales that an observer has settled.
+       * EVM only. Number of payments by authorization to sellers' wallets that other addresses have sent and that are missing from
+       * the ledger. They belong to another shop, or are sales that an observer has settled.
        */
       readonly byOthers: number
-      /** From when on, in ms since 1970: later than was asked for where the node does not know as much. */
+      /** Start of the search, in ms since 1970. It is later than requested if the node's data does not go back that far. */
       readonly fromMs: number
-      /** Only of senders with some of either kind. */
-      readonly numbers: readonly UnbookedNumbers[]
-      /** What could not be read, in words; absent where everything was. */
+      /** Senders that have unaccounted nonces. */
+      readonly nonces: readonly UnaccountedNonces[]
+      /** The part that could not be read, as a message. Absent if everything was read. */
       readonly fault?: string
     }
-  /** No node answers, or none can tell; in words. */
+  /** No node responded, or none has the data. The message says which of the two. */
   | { readonly status: 'unavailable'; readonly message: string }
   /** The configuration names no node for this network. */
   | { readonly status: 'not_configured' }
 
 /**
- * Reads from the chain what an installation's own keys have settled, to hold it against books that may be an older copy of
- * themselves. It has no key and sends nothing. Never rejects for what a node says; what the books are asked may reject.
+ * Reads from the chain which payments an installation's own keys have settled, to compare them with a ledger that may be restored
+ * from an older backup. This port has no key and sends nothing. Failing nodes do not make it reject, but the ledger queries may.
  */
 export interface PastSettlements {
-  look(network: NetworkId, question: PastQuestion): Promise<PastVerdict>
+  search(network: NetworkId, question: PastQuery): Promise<PastVerdict>
 }

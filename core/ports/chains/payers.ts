@@ -1,18 +1,19 @@
 import type { Asset } from '../../domain/asset.ts'
 
-/** What a wallet in a browser has to be told of its chain before it can sign, because it can't be asked itself. */
+/** The facts of a chain that a wallet in a browser needs before it can sign, because the wallet cannot query the chain itself. */
 export interface PayerState {
-  /** Base58; about a minute old at most. */
+  /** Recent block hash in base58, at most about a minute old. */
   readonly recentBlockhash: string
-  /** What the wallet has of the asset, in its smallest unit; 0 without an account for it. */
+  /** The wallet's balance of the asset, in the asset's smallest unit. 0 if the wallet has no account for the asset. */
   readonly balanceAtomic: bigint
 }
 
-/** Looks at wallets that are about to pay. It has no key and sends nothing. */
+/** Reads the chain for wallets that are about to pay. This port has no key and sends nothing. */
 export interface Payers {
   /**
-   * @param asset of a Solana network @param address base58, a wallet
-   * @returns undefined when no node of the network answers, or none is configured. Never rejects
+   * @param asset an asset on a Solana network
+   * @param address base58 address of a wallet
+   * @returns undefined if no node of the network responds, or none is configured. Never rejects
    */
-  look(asset: Asset, address: string): Promise<PayerState | undefined>
+  read(asset: Asset, address: string): Promise<PayerState | undefined>
 }

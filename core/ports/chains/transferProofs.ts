@@ -2,81 +2,91 @@ import type { AtomicAmount } from '../../domain/money.ts'
 import type { NetworkId } from '../../domain/network.ts'
 import type { PaymentKey } from '../../domain/payment.ts'
 
-/** The plain transfer that has to be on chain for somebody to have paid. */
+/** The plain transfer by which a buyer pays. */
 export interface WantedTransfer {
   readonly network: NetworkId
   readonly asset: string
-  /** The wallet that has to get it. On Solana its associated token account counts, and no other one. */
+  /** The wallet that has to receive the transfer. On Solana only its associated token account counts. */
   readonly payTo: string
-  /** Exactly this: who sends more or less has not paid. */
+  /** The exact amount. A buyer who sends more or less has not paid. */
   readonly amountAtomic: AtomicAmount
-  /** What landed before this time by the chain's clock pays for something else, in ms since 1970. */
+  /** Earliest time by the chain's clock, in ms since 1970. A transfer that landed earlier pays for something else. */
   readonly notBeforeMs: number
 }
 
-/** A transfer that the chain knows as deep as payments on its network have to be. */
+/** A transfer on chain. As many blocks follow its block as payments on the network need. */
 export interface FoundTransfer {
   /**
-   * What it is as a payment, the same for good, after a reorganisation too. Of a transfer that could be an x402 payment as
-   * well (an EIP-3009 authorisation, a Solana transaction with one transfer) it is that payment's key: it is never both.
+   * The transfer's key as a payment, which stays the same after a reorganization. A transfer that could also be an x402 payment (an
+   * EIP-3009 authorization, or a Solana transaction with one transfer) has that payment's key, so that it can never count as both.
    */
   readonly key: PaymentKey
-  /** As `PaymentIdentity.nonce`; of a transfer without one, what names it within its transaction. */
+  /** Like `PaymentIdentity.nonce`. If the transfer has no nonce, this text identifies the transfer within its transaction. */
   readonly nonce: string
-  /** In its canonical spelling. */
+  /** The transaction's hash or signature, in the spelling that Tollgate stores. */
   readonly transaction: string
-  /** Which of the transaction's transfers it is; with network and transaction unique for good. */
+  /** The transfer's id in its transaction. It is permanently unique together with network and transaction. */
   readonly event: string
-  /** The wallet whose money it was. */
+  /** The wallet that sent the money. */
   readonly from: string
   readonly amountAtomic: AtomicAmount
   /** Block number (EVM) or slot (Solana). */
   readonly block: number
-  /** Time of that block, in ms since 1970. */
+  /** Time of the block, in ms since 1970. */
   readonly atMs: number
 }
 
 /**
- * What of a transaction does not fit. `failed`: it moved nothing. `sender`: nobody's wallet sent it (the token was made in
- * it), or the payee's own.
+ * The part of a transfer that does not match. `failed`: the transaction moved nothing. `sender`: the token was minted in the
+ * transaction, or the payee's own wallet sent it. `x402`: it is a payment by Permit2 or the payout of payment channels.
  */
-export type TransferFault = 'failed' | 'asset' | 'recipient' | 'sender' | 'amount' | 'time'
+export type TransferFault = 'failed' | 'asset' | 'recipient' | 'sender' | 'x402' | 'amount' | 'time'
 
 export type TransferVerdict =
-  /** At least one, in the chain's order. Whether one of them has paid for something already, the books know. */
+  /**
+   * There is at least one transfer. Several are in the chain's order. Only the ledger shows whether one of them has already paid
+   * for something.
+   */
   | { readonly status: 'found'; readonly transfers: readonly FoundTransfer[] }
-  /** No node knows the transaction yet, or it is not as deep as it has to be; null where none was named or seen. */
+  /** No node has the transaction yet, or too few blocks follow it. `transaction` is null if none was named or seen. */
   | {
       readonly status: 'pending'
       readonly transaction: string | null
-      /** Some node has it, in a block. */
+      /** True if a node has the transaction in a block. */
       readonly isKnown: boolean
-      /** The block (EVM) or slot (Solana) that the node had come to which does not know it; absent where it did not say. */
+      /**
+       * The block (EVM) or slot (Solana) that the node without the transaction had reached. Absent if the node did not report one.
+       */
       readonly seenUpTo?: number
     }
-  /** It is in a block, and pays nothing of what is wanted. */
+  /** The transaction is in a block, but it has no transfer that matches. */
   | {
       readonly status: 'mismatch'
       readonly what: TransferFault
-      /** Of `amount`: what the transfers to the payee come to. */
+      /** For the fault `amount`, the sum of the transfers to the payee. */
       readonly movedAtomic?: AtomicAmount
-      /** Of `time`: that of its block, in ms since 1970. */
+      /** For the fault `time`, the time of the transaction's block, in ms since 1970. */
       readonly atMs?: number
     }
-  /** There is none; where `isComplete` is false, more has landed there than one look goes through. */
+  /** No transfer matches. If `isComplete` is false, the payee received more transfers than one search reads. */
   | { readonly status: 'none'; readonly isComplete: boolean }
-  /** No node answers, or none can tell; in words. */
+  /** No node responded, or none has the data. The message says which of the two. */
   | { readonly status: 'unavailable'; readonly message: string }
   /** The configuration names no node for this network. */
   | { readonly status: 'not_configured' }
 
 /**
- * Proves on chain that somebody was paid by a plain transfer, inside a contract's or a program's call as well. It has no key
- * and sends nothing, reads the chain as it stands now and does not wait. Never rejects.
+ * Proves on chain that a seller was paid by a plain transfer, including a transfer inside a call of a contract or program. This
+ * port has no key and sends nothing. It reads the current state of the chain, does not wait, and never rejects.
  */
 export interface TransferProofs {
-  /** @param transaction hash or signature in its canonical spelling; never `none` */
+  /**
+   * Checks one transaction. The status is never `none`. @param transaction hash or signature, in the spelling that Tollgate stores
+   */
   prove(wanted: WantedTransfer, transaction: string): Promise<TransferVerdict>
-  /** Looks for transfers that fit among what the payee got; those of failed transactions are none. Never `mismatch`. */
-  look(wanted: WantedTransfer): Promise<TransferVerdict>
+  /**
+   * Searches for matching transfers among those that the payee received. It leaves out failed transactions. The status is never
+   * `mismatch`.
+   */
+  find(wanted: WantedTransfer): Promise<TransferVerdict>
 }

@@ -1,19 +1,19 @@
 import type { BrowserSession } from '../../domain/browserSession.ts'
 import type { StoreId } from '../../domain/link.ts'
 
-/** Who is signed in with a browser. Whatever is read is what is stored now: an end counts at once, in every process. */
+/** Browser sessions. Every read sees the stored state, so that the end of a session takes effect at once in every process. */
 export interface BrowserSessions {
   /**
-   * Adds one; whatever has ended goes. Of the same holder at most `maxLive` are left: those go that were seen longest ago.
-   * All of it in one commit.
+   * Adds a browser session. The same commit deletes all sessions that have ended, and the holder's least recently seen sessions
+   * beyond `maxLive`.
    */
   add(session: BrowserSession, nowMs: number, maxLive: number): Promise<void>
-  /** The live one with this token. */
+  /** The browser session with this token, if it has not ended. */
   byHash(tokenHash: string, nowMs: number): Promise<BrowserSession | undefined>
-  /** The live ones of a store, or with null of the operator; last seen first. */
+  /** The browser sessions of a store that have not ended, last seen first. The operator's sessions if `storeId` is null. */
   ofHolder(storeId: StoreId | null, nowMs: number): Promise<BrowserSession[]>
-  /** False when the holder has no such session. */
+  /** Ends a browser session. @returns false if the holder has no such session */
   end(storeId: StoreId | null, id: string): Promise<boolean>
-  /** It was seen. May be lost in a crash; brings nothing back that was ended. */
+  /** Records when the session was last seen. The write may be lost in a crash. It never revives an ended session. */
   touch(id: string, lastSeenAtMs: number, endsAtMs: number): Promise<void>
 }

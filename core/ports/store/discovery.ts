@@ -5,37 +5,47 @@ import type { ReviewCounts } from '../../domain/review.ts'
 export const discoverySorts = ['relevance', 'popular', 'newest', 'price_asc', 'price_desc'] as const
 export type DiscoverySort = (typeof discoverySorts)[number]
 
-/** What is looked for. Everything that is given has to hold. */
+/** A search. A link must meet every condition that is set. */
 export interface DiscoveryQuery {
   /**
-   * Of {@link wordsOf}: each begins a word of the link's title, description, tags or seller. None given: every link; an empty
-   * list: no link.
+   * Words of {@link wordsOf}. Each must be the beginning of a word in the link's title, description, tags or seller. If absent,
+   * every link matches. If empty, no link matches.
    */
   readonly words?: readonly string[]
   readonly linkType?: LinkType
-  /** Decimal strings; both belong to what is looked for. */
+  /** Decimal strings. Both bounds are inclusive. */
   readonly minPrice?: string
   readonly maxPrice?: string
-  /** Paid links whose seller is paid there. */
+  /** Only paid links whose seller can be paid on this chain. */
   readonly chain?: ChainName
   readonly tag?: string
   readonly username?: string
   readonly isFree?: boolean
-  /** Percentage; leaves out links without a review. */
+  /** Minimum rating in percent. Links without reviews do not match. */
   readonly minRating?: number
   /**
-   * `relevance` needs words, and is the popular order where so many links match that it says nothing. Ties: the newest first.
+   * `relevance` needs words. If very many links match, the order is by popularity instead. Links that are otherwise equal are
+   * sorted newest first.
    */
   readonly sort: DiscoverySort
   readonly limit: number
   readonly offset: number
 }
 
-/** A link as strangers find it: nothing that only its seller knows. */
+/** A link as it appears in public search results, without the seller's private fields. */
 export interface FoundLink
   extends Pick<
     Link,
-    'title' | 'description' | 'slug' | 'price' | 'linkType' | 'methods' | 'tags' | 'createdAtMs'
+    | 'title'
+    | 'description'
+    | 'slug'
+    | 'price'
+    | 'priceMax'
+    | 'access'
+    | 'linkType'
+    | 'methods'
+    | 'tags'
+    | 'createdAtMs'
   > {
   readonly id: LinkId
   readonly username: string
@@ -50,20 +60,21 @@ export interface FoundLinks {
   readonly total: number
 }
 
-/** The marketplace: active public links that are neither stealth nor suspended. Does not hold up the event loop. */
+/** The marketplace: active public links that are neither stealth nor suspended. No method blocks the event loop. */
 export interface Discovery {
   search(query: DiscoveryQuery): Promise<FoundLinks>
   /**
-   * Counts the buyers and the popularity of some links anew: those that were sold or reviewed since, and once a day all that
-   * are popular.
-   * @returns how many; call again until there is none
+   * Recounts the buyers and the popularity of links that were sold or reviewed since the last recount. Once a day, it recounts all
+   * popular links.
+   *
+   * @returns how many links it recounted. Call it again until it returns 0
    */
   recount(nowMs: number): Promise<number>
 }
 
 const MAX_WORDS = 16
 
-/** The words of a search text: what is neither a letter nor a digit parts them, and is no word itself. */
+/** The words of a search text. All characters other than letters and digits separate words. */
 export function wordsOf(text: string): string[] {
   const words =
     text

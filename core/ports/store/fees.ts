@@ -1,9 +1,9 @@
 import type { AtomicAmount } from '../../domain/money.ts'
 import type { NetworkId } from '../../domain/network.ts'
 
-/** What one store sold in one asset in one month, the platform's share of it, and what was paid of that. */
+/** One store's sales in one asset in one month, the platform's fees on these sales, and the fees that the store paid. */
 export interface FeeMonth {
-  /** `2026-11`, of UTC. A refund and a payment count in the month in which they were booked. */
+  /** Month in UTC, such as `2026-11`. A refund or a payment counts in the month in which it was recorded. */
   readonly month: string
   readonly network: NetworkId
   readonly asset: string
@@ -11,28 +11,28 @@ export interface FeeMonth {
   readonly decimals: number
   readonly sales: number
   readonly salesAtomic: AtomicAmount
-  /** Owed for these sales. */
+  /** Fees owed for these sales. */
   readonly feesAtomic: AtomicAmount
   readonly refunds: number
   readonly refundedAtomic: AtomicAmount
-  /** Taken back by these refunds. */
+  /** Fees that are no longer owed because of these refunds. */
   readonly returnedAtomic: AtomicAmount
-  /** Paid to the operator in this month, for whatever was owed. */
+  /** Fees paid to the operator in this month, for any month. */
   readonly paidAtomic: AtomicAmount
 }
 
-/** What stores owe the platform, as the books have it. */
+/** What stores owe the platform, by the ledger. */
 export interface Fees {
   /**
-   * Every month in which something was sold, refunded or paid, newest first, then by network and asset. A sale or a payment
-   * whose transfer has left the chain is in none. Read beside everything else: a large store holds up nobody.
+   * Every month with a sale, a refund or a payment, newest first, then by network and asset. Sales and payments whose transfer has
+   * left the chain do not count. It runs apart from other queries, so that a large store delays no other request.
    */
   months(storeId: string): Promise<FeeMonth[]>
 }
 
-/** Adds up what is of one month and asset, and sorts it as {@link Fees.months} promises. */
+/** Adds up the parts of each month and asset, and sorts the months as {@link Fees.months} promises. */
 export function inOrder(parts: readonly FeeMonth[]): FeeMonth[] {
-  const sums = new Map<string, FeeMonth>()
+  const rollups = new Map<string, FeeMonth>()
   for (const part of parts) {
     const { month, network, asset, symbol, decimals } = part
     const key = [
@@ -42,10 +42,10 @@ export function inOrder(parts: readonly FeeMonth[]): FeeMonth[] {
       symbol,
       decimals,
     ].join()
-    const sum = sums.get(key)
-    sums.set(key, sum === undefined ? part : plus(sum, part))
+    const sum = rollups.get(key)
+    rollups.set(key, sum === undefined ? part : plus(sum, part))
   }
-  return [...sums.values()].sort(
+  return [...rollups.values()].sort(
     (a, b) => compare(b.month, a.month) || compare(a.network, b.network) || compare(a.asset, b.asset),
   )
 }

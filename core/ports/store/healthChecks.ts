@@ -1,76 +1,78 @@
 import type { LinkId, StoreId } from '../../domain/link.ts'
 import type { HealthEvent } from './links.ts'
 
-/** Whose turn it is first: links that are called, then those that failed lately, then all others. */
+/** The queues in order of priority: links with recent calls, then links that failed recently, then all others. */
 export const checkQueues = ['called', 'failing', 'rest'] as const
 export type CheckQueue = (typeof checkQueues)[number]
 
-/** Which links are looked for. */
+/** Selects the links that are due for a check. */
 export interface DueQuery {
   readonly queue: CheckQueue
   readonly nowMs: number
-  /** No link's turn is later: one whose is was put there by a wrong clock, and comes now. */
+  /** The latest possible due time. A later due time was set by a wrong clock, and counts as due. */
   readonly latestMs: number
   readonly limit: number
 }
 
-/** A link whose API is to be asked, as far as it takes to ask it and to judge the answer. */
+/** A link whose API must be checked, with the fields that the check and its verdict need. */
 export interface DueCheck {
   readonly linkId: LinkId
   readonly storeId: StoreId
   readonly url: string
   readonly upstreamHeadersSealed: string | null
   readonly username: string
-  /** By which callers know it: the private one of a stealth link. */
+  /** The slug in the link's address, which is the private slug if the link is a stealth link. */
   readonly slug: string
 }
 
-/** What a health check saw. */
-export interface Check extends Omit<HealthEvent, 'kind' | 'isAskedBySeller'> {
-  /** When and how it is asked again; left out: as it stood before. */
+/** The result of a health check. */
+export interface Check extends Omit<HealthEvent, 'kind' | 'isRequestedBySeller'> {
+  /** When to check the link next, and in which queue. If absent, both stay unchanged. */
   readonly next?: {
     readonly atMs: number
-    /** It goes into the queue of failing links, unless it was called lately. */
+    /** Moves the link into the queue `failing`, unless it was called recently. */
     readonly isFailing: boolean
-    /** It goes into the queue of called links when it was called since. */
+    /** Moves the link into the queue `called` if it was called since this time. */
     readonly calledSinceMs: number
   }
 }
 
-/** The health checks of one hour that is not over yet, or of which all are in. */
+/** The health checks of one hour. The hour may not be over yet. */
 export interface HourChecks {
   /** Hours since 1970. */
   readonly hour: number
   readonly checks: number
   readonly failedChecks: number
-  /** Mean and longest time to an answer's head, or to giving up. */
+  /** Mean and longest time until the head of a response, or until the check gave up, in ms. */
   readonly latencyMs: number
   readonly maxLatencyMs: number
 }
 
-/** Hours of checks are kept so long; days for good (`Figures.healthDays`). */
-export const CHECK_HOURS_KEPT = 25
-/** Checks that are noted in one go, all or none of them: more would hold the writer from payments. */
+/** How many hours the hourly checks are stored. Daily checks are stored permanently (`Stats.healthDays`). */
+export const CHECK_RETENTION_HOURS = 25
+/** Maximum checks in one commit. More checks would delay the writes of payments. */
 export const CHECKS_AT_ONCE = 10
-/** Single checks that stand in a link's timeline: those that failed, and the first that passed after them. */
+/**
+ * Maximum single checks in a link's timeline. The timeline has the failed checks, and the first passed check after each failure.
+ */
 export const CHECKS_IN_TIMELINE = 200
 
 /**
- * When each link's API is asked whether it answers, and what that adds up to. Every link that can be called and has an API
- * has a turn: a new one, one that is re-enabled and one with another url at once. Whoever counts its calls
- * (`Figures.addTraffic`) puts it into the queue `called`.
+ * The schedule and the statistics of the checks of links' APIs. Every active link with an API is in a queue, unless it is
+ * suspended. A new link, a re-enabled link and a link with a new url are due at once. When a link's calls are counted
+ * (`Stats.addTraffic`), the link moves to the queue `called`.
  */
 export interface HealthChecks {
-  /** Links whose turn has come, the longest overdue first. Reads no more rows than it names. */
+  /** Links that are due, longest overdue first. Reads no more rows than it returns. */
   due(query: DueQuery): Promise<DueCheck[]>
   /**
-   * Adds to the sums, replaces what was seen last, and puts the links back into the queues. A check that failed, and one that
-   * passed after it, stands in the timeline (`Links.healthEvents`). What is written outlives the process, and may be lost in a
-   * power cut.
+   * Adds checks to the statistics, replaces each link's last result, and schedules each link's next check. A failed check, and the
+   * first passed check after it, are added to the timeline (`Links.healthEvents`). The write survives a crash of the process, but
+   * may be lost in a power cut.
    */
   note(checks: readonly Check[]): Promise<void>
-  /** Puts links off that can not be asked now. */
+  /** Puts off links that cannot be checked now. */
   putOff(linkIds: readonly LinkId[], toMs: number): Promise<void>
-  /** Of a link, the oldest first; hours without a check are left out. */
+  /** The hourly checks of a link, oldest first. Hours without a check are left out. */
   hours(linkId: LinkId, sinceMs: number): Promise<HourChecks[]>
 }

@@ -1,43 +1,44 @@
-/** A name that one holder has for a while, by the store's clock. */
+/** The right of one holder to a name, for a limited time by the database's clock. */
 export interface Lease {
-  /** Fencing token: grows with every lease of the store, and is never given out twice. */
+  /** Fencing token. It is larger than that of every earlier lease of the database, and never reused. */
   readonly id: number
   readonly name: string
 }
 
 /**
- * A lease may be over so much later than it lasts: whoever looks may have read the clock before its holder renewed it, and waited for the
- * writer since, and a server's clock is put right by moments. One that is over later still was given before the machine's
- * last start, or before the clock was set back, and counts for nothing. A dead process's lease of before a start may count for as long
- * as it lasts and this: with the ten seconds between two looks for what dead processes left, it has to stay within the 30 of a recovery.
+ * How much later than its duration a lease may end, in ms. A reader may read the clock, then wait for the database's writer while
+ * the lease holder renews the lease. A server's clock may also be corrected slightly. A lease that ends even later does not count,
+ * because it was given before the machine rebooted or before the clock was set back. After a reboot, the lease of a dead process
+ * may therefore delay recovery by its duration plus this value. This sum and the ten seconds between two polls must stay within the
+ * 30 seconds of a recovery.
  */
 export const CLOCK_BEHIND_MS = 5_000
 
-/** Who has a name now. */
+/** The current lease holder of a name. */
 export interface LeaseHolder {
   readonly id: number
-  /** From now on, unless it is renewed. */
+  /** Time until the lease ends unless it is renewed, in ms from now. */
   readonly endsInMs: number
-  /** The number of its process on its machine, and whether that is this one; null where the store does not know. */
+  /** Id of the lease holder's process on its machine, and whether it is this process. Null if the database does not contain it. */
   readonly process: { readonly id: number; readonly isThis: boolean } | null
 }
 
 /**
- * Who may work on what. Time is the store's: no holder's clock counts, and none that is set forward or back changes
- * anything. A lease that is over stays its holder's until somebody else takes the name: it may still be renewed. What its
- * holder wrote meanwhile is safe by the fencing token in the rows, which a take-over changes.
+ * Decides which process may do which work. All times are the database's, so the clocks of the holders do not matter. An expired
+ * lease can still be renewed until another holder takes the name. A former holder's writes after that do no harm, because rows
+ * contain the fencing token, and a take-over changes it.
  *
- * Every method rejects with `store_unavailable` when the store can not say.
+ * Every method rejects with `store_unavailable` if the database does not respond.
  */
 export interface Leases {
-  /** @returns undefined while somebody has the name, the caller itself under an earlier lease included. */
+  /** @returns undefined while any holder has the name, even if that holder is the caller under an earlier lease */
   take(name: string, ttlMs: number): Promise<Lease | undefined>
-  /** Another `ttlMs` from now. @returns false when it is lost: released, or somebody else took the name. */
+  /** Extends the lease to `ttlMs` from now. @returns false if the lease was released, or another holder has taken the name */
   renew(lease: Lease, ttlMs: number): Promise<boolean>
-  /** Who has the name; undefined while it can be taken. Changes nothing. */
+  /** The lease holder of the name. Undefined if the name can be taken. Changes nothing. */
   holderOf(name: string): Promise<LeaseHolder | undefined>
-  /** The names that somebody has and that begin so. Changes nothing. */
+  /** The names with this prefix that are leased now. Changes nothing. */
   heldNames(prefix: string): Promise<string[]>
-  /** Gives the name free at once; nothing when the lease was lost. */
+  /** Frees the name at once. Does nothing if the lease was lost. */
   release(lease: Lease): Promise<void>
 }

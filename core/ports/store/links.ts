@@ -8,104 +8,121 @@ import type {
   StoreId,
 } from '../../domain/link.ts'
 
-/** A link to be created; the adapter sets version 1. */
+/** A link to create. The adapter sets version 1. */
 export type NewLink = Omit<Link, 'version' | 'suspension'>
 export type LinkPatch = Partial<Omit<Link, 'id' | 'storeId' | 'version' | 'createdAtMs'>>
 
-/** A link as strangers see it: asked for by everybody, so without the documents that may come with it. */
-export type ListedLink = Pick<Link, 'id' | 'title' | 'description' | 'slug' | 'price' | 'linkType'>
+/** A link as the public sees it. It has no schema or example, because such lists are requested often. */
+export type ListedLink = Pick<
+  Link,
+  'id' | 'title' | 'description' | 'slug' | 'price' | 'priceMax' | 'linkType'
+>
 
-/** Which links of a store are looked for: everything that is given has to hold. */
+/** A search for links of a store. A link must meet every condition that is set. */
 export interface LinkQuery {
   readonly limit: number
-  /** Of the page before. */
+  /** `nextCursor` of the previous page. */
   readonly cursor?: string
   readonly state?: LinkState
   readonly isPaid?: boolean
-  /** Each is a part of the title, the slug, the url or a tag; in any case, and in any of Unicode's forms of it. */
+  /** Words that must all occur in the title, the slug, the url or a tag. Case and Unicode form do not matter. */
   readonly words?: readonly string[]
 }
 
 export interface LinkPage {
   readonly links: readonly Link[]
-  /** Opaque; null on the last page. */
+  /** An opaque text. Null on the last page. */
   readonly nextCursor: string | null
 }
 
-/** A link that an import made, as far as the next one needs it to know it again. */
+/** A link that an import created, with the fields by which the next import recognizes it. */
 export interface ImportedLink extends Pick<Link, 'id' | 'title' | 'slug' | 'price'> {
   readonly origin: LinkOrigin
 }
 
-/** A text as {@link LinkQuery} compares it. */
+/** A text in the form in which {@link LinkQuery} compares texts. */
 export const foldedText = (text: string): string => text.normalize('NFKC').toLowerCase()
 
 export interface Links {
   /**
-   * @param maxActive active links that the store may have, counted in the same commit; none named means no limit
-   * @throws `SLUG_ALREADY_EXISTS` when an active link of the store has the slug; `CONFLICT` when one has the origin;
-   * `LIMIT_REACHED`
+   * @param maxActive maximum active links of the store, counted in the same commit. Absent for no limit
+   * @throws `SLUG_ALREADY_EXISTS` if an active link of the store has the slug, `CONFLICT` if one has the origin, `LIMIT_REACHED` at
+   *   `maxActive`
    */
   create(link: NewLink, maxActive?: number): Promise<Link>
   /**
-   * Raises the version. An old slug keeps answering through `redirectOf` for 30 days, the last ten of a link.
-   * @param ofVersion the version that the patch was made from; none named means whichever there is
-   * @returns undefined when there is no such link, or none of that version any more: then nothing has changed
+   * Changes a link and raises its version. Its old slug redirects through `redirectOf` for 30 days. A link keeps its last ten old
+   * slugs.
+   *
+   * @param ofVersion the version from which the patch was made. If absent, the version does not matter
+   * @returns undefined if there is no such link, or it has another version, so that nothing has changed
    */
   update(id: LinkId, patch: LinkPatch, updatedAtMs: number, ofVersion?: number): Promise<Link | undefined>
-  /** Soft: `isActive` becomes false, the record is kept, the slug is free again, and nothing leads to the link. */
+  /**
+   * Deletes the link, by setting `isActive` to false. The slug becomes free, and no address leads to the link, but its record
+   * stays.
+   */
   deactivate(id: LinkId, updatedAtMs: number): Promise<boolean>
   find(id: LinkId): Promise<Link | undefined>
-  /** Several at once, deleted ones too; of an id of no link there is nothing. */
+  /** Several links, including deleted ones. Unknown ids are left out. */
   findAll(ids: readonly LinkId[]): Promise<ReadonlyMap<LinkId, Link>>
   /**
-   * Active links of a store, newest first, and of one time by id. Looks through them without holding up the event loop.
-   * @throws `VALIDATION_ERROR` for a cursor of no page
+   * Active links of a store, newest first, then by id. Does not block the event loop.
+   *
+   * @throws `VALIDATION_ERROR` for an invalid cursor
    */
   page(storeId: StoreId, query: LinkQuery): Promise<LinkPage>
-  /** Active links that a store has. */
+  /** Number of active links of a store. */
   countOf(storeId: StoreId): Promise<number>
-  /** Active links that were made of a document of the store, in no order. */
+  /** Active links of the store that were imported from the document, in no order. */
   importedFrom(storeId: StoreId, document: string): Promise<ImportedLink[]>
-  /** What links are called, deleted ones too; of an id of no link there is nothing. */
+  /** Titles of links, including deleted ones. Unknown ids are left out. */
   titlesOf(ids: readonly LinkId[]): Promise<ReadonlyMap<LinkId, string>>
   /**
-   * What of these the store shows to everybody: public ones that are not stealth, newest first. Does not hold up the event loop.
-   * @throws `VALIDATION_ERROR` for a cursor of no page
+   * Those of the store's links that it shows publicly, which are public and not stealth, newest first. Does not block the event
+   * loop.
+   *
+   * @throws `VALIDATION_ERROR` for an invalid cursor
    */
   listedOf(
     storeId: StoreId,
     page: { readonly limit: number; readonly cursor?: string },
   ): Promise<{ readonly links: readonly ListedLink[]; readonly nextCursor: string | null }>
-  /** The link that is called at `/api/link/<username>/<slug>`; for a stealth link the slug is its private slug. */
+  /** The link at the address `/api/link/<username>/<slug>`. If the link is a stealth link, the slug is its private slug. */
   served(username: string, slug: string): Promise<ServedLink | undefined>
   /** Every active link with its store, for `tollgate check`. */
   allServed(): Promise<ServedLink[]>
-  /** Where a former username/slug went, within 30 days of the change. */
+  /** The current address of the link that had this username and slug, within 30 days of the change. */
   redirectOf(
     username: string,
     slug: string,
     nowMs: number,
   ): Promise<{ username: string; slug: string } | undefined>
-  /** Tells `link.suspended` to those who listen, when it was not suspended before. */
+  /**
+   * Suspends a link, or ends its suspension if `suspension` is null. If the link was not suspended before, this also writes the
+   * event `link.suspended` for the store's webhooks.
+   */
   setSuspension(id: LinkId, suspension: LinkSuspension | null, atMs: number): Promise<void>
-  /** How often the link was suspended since then: decides the next cooldown. */
+  /** How often the link was suspended since `sinceMs`. The count determines the next cooldown. */
   suspensionCount(id: LinkId, sinceMs: number): Promise<number>
   addHealthEvent(event: HealthEvent): Promise<void>
-  /** Newest first. */
+  /** The link's health timeline, newest first. */
   healthEvents(id: LinkId, limit: number): Promise<HealthEvent[]>
 }
 
-/** One line of a link's health timeline. */
+/** One entry of a link's health timeline. */
 export interface HealthEvent {
   readonly linkId: LinkId
   readonly atMs: number
   readonly kind: 'probe' | 'suspended' | 're-enabled'
   readonly ok: boolean
-  /** HTTP status, null when nothing answered. */
+  /** HTTP status. Null if there was no response. */
   readonly status: number | null
   readonly latencyMs: number | null
   readonly detail: string
-  /** Of a probe: says nothing about how the link was, or sellers would ask for many while all is well. Left out: it does. */
-  readonly isAskedBySeller?: boolean
+  /**
+   * True for a probe that the seller requested. It does not count for the link's uptime, because sellers could otherwise raise
+   * their uptime by many probes while the API works. If absent, the probe counts.
+   */
+  readonly isRequestedBySeller?: boolean
 }

@@ -4,18 +4,19 @@ import type { Review, ReviewCounts } from '../../domain/review.ts'
 export interface ReviewPage {
   /** Newest first. */
   readonly reviews: readonly Review[]
-  /** Of all of them, not of the page. */
+  /** Counts of all reviews, not only those of this page. */
   readonly counts: ReviewCounts
 }
 
-/** What buyers said. Who may say something is decided by whoever calls. */
+/** Buyers' reviews. The caller decides which buyer may write a review. */
 export interface Reviews {
   /**
-   * Counted in the same commit, in which `review.created` is told to those who listen.
-   * @throws `ALREADY_REVIEWED` when there is a review of the purchase, however many come at once
+   * Adds a review. The same commit counts it and writes the event `review.created` for the store's webhooks.
+   *
+   * @throws `ALREADY_REVIEWED` if the purchase has a review, even under concurrent calls
    */
   add(review: Review): Promise<void>
   ofLink(linkId: LinkId, page: { limit: number; offset: number }): Promise<ReviewPage>
-  /** Of the links that the store shows to everybody: active, public, not stealth. */
+  /** Reviews of the links that the store shows publicly, which are active, public and not stealth. */
   ofStore(storeId: StoreId, page: { limit: number; offset: number }): Promise<ReviewPage>
 }

@@ -1,40 +1,43 @@
 import type { Session, SessionStatus } from '../../domain/session.ts'
 
-/** Names a creation that may be sent again, and what was sent with it. */
+/** The idempotency key of a request to create a payment session, and a hash of that request. */
 export interface Idempotency {
   readonly key: string
   readonly requestHash: string
 }
 
 export type NewSession = Omit<Session, 'state' | 'endedAtMs' | 'paymentRow' | 'failures' | 'paid'> & {
-  /** Null for none. Its key is unique in a store for {@link IDEMPOTENCY_KEPT_MS}. */
+  /** The idempotency key is unique in a store for {@link IDEMPOTENCY_RETENTION_MS}. Null if the request had none. */
   readonly idempotency: Idempotency | null
 }
 
-/** A transfer that was sent while a session was open may land this much later. */
+/** How long after the end of a payment session a transfer may land that was sent while the session was open, in ms. */
 export const STRAGGLING_MS = 60_000
 
 /**
- * Chains date their blocks in whole seconds: a transfer that landed in the second in which a session was made may pay it, and
- * one that landed before that does not.
+ * Resolution of block times, in ms. Chains date their blocks in whole seconds. A transfer in the same second in which a payment
+ * session was created may therefore pay the session, but an earlier transfer may not.
  */
 export const BLOCK_TIME_STEP_MS = 1_000
 
-/** How long the key of a creation is remembered at least. */
-export const IDEMPOTENCY_KEPT_MS = 24 * 60 * 60 * 1000
+/** Minimum time for which an idempotency key is remembered, in ms. */
+export const IDEMPOTENCY_RETENTION_MS = 24 * 60 * 60 * 1000
 
-/** How long a session that ended unpaid can be read, and confirmed by the name of a transfer, at least. */
-export const UNPAID_KEPT_MS = 30 * 24 * 60 * 60 * 1000
+/** How long a payment session that ended unpaid can at least be read, and be confirmed by the hash of a transfer, in ms. */
+export const UNPAID_RETENTION_MS = 30 * 24 * 60 * 60 * 1000
 
-/** Of a store's sessions that were made within a day, so many times as many as may be open may have ended unpaid. */
+/**
+ * How many payment sessions of a store may have been created within a day and ended unpaid, as a multiple of its maximum of open
+ * sessions.
+ */
 export const UNPAID_PER_OPEN = 5
 export const UNPAID_COUNTED_MS = 24 * 60 * 60 * 1000
 
-/** What a session asks for. */
+/** The price and tokens that a payment session requests. */
 export type Asked = Pick<Session, 'price' | 'asks'>
 
 export interface SessionFilter {
-  /** As {@link statusOf} reads it. */
+  /** The status that {@link statusOf} computes. */
   readonly status?: SessionStatus
   readonly clientReferenceId?: string
   readonly cursor?: string
@@ -44,64 +47,72 @@ export interface SessionFilter {
 
 export interface SessionPage {
   readonly sessions: readonly Session[]
-  /** Opaque; null on the last page. */
+  /** An opaque text. Null on the last page. */
   readonly nextCursor: string | null
 }
 
 /**
- * Payment sessions. What every implementation promises by itself:
+ * Payment sessions. Every implementation guarantees the following.
  *
- * - What a payment does to its session is in the commit of the payment's own change (`Books.apply`, `SessionMove`); here is
- *   the rest. Each change is conditional on the state that it leaves, and that is judged in its commit, against all processes.
- * - The link's deletion cancels its sessions in its own commit, whoever deletes it: those that are open, and that no payment is
- *   under way for.
- * - Every method rejects with `store_unavailable` when the store can not say.
+ * - The effect of a payment on its session is in the commit of the payment's own change (`Ledger.apply`, `SessionMove`). The
+ *   methods here make all other changes. Each change requires the earlier state, which is checked in its commit, against all
+ *   processes.
+ * - A deletion of a link cancels the link's open sessions in the same commit, except sessions for which a payment is being settled.
+ * - Every method rejects with `store_unavailable` if the database does not respond.
  */
 export interface Sessions {
   /**
-   * Makes a session. @returns the one that was made; where its key was used before, the one that was made then, which is
-   * of another id
-   * @param maxOpen open sessions that the store may have, counted in the same commit; none named means no limit. One that a
-   *   payment has kept open beyond its time is not counted. Whoever cancels what he makes keeps rows for 30 days: of those
-   *   that were made within {@link UNPAID_COUNTED_MS} at most {@link UNPAID_PER_OPEN} times as many may have ended unpaid
-   * @throws `IDEMPOTENCY_KEY_REUSED` when the earlier request was another one; `LIMIT_REACHED`
+   * Creates a payment session.
+   *
+   * @returns the new session. If its idempotency key was used before, the session that was created at that time, which has another
+   *   id
+   * @param maxOpen maximum open sessions of the store, counted in the same commit. Absent for no limit. It does not count sessions
+   *   that are open beyond their time because of a payment. Sessions that ended unpaid still have rows for 30 days, so at most
+   *   {@link UNPAID_PER_OPEN} times as many sessions of the last {@link UNPAID_COUNTED_MS} may have ended unpaid
+   * @throws `IDEMPOTENCY_KEY_REUSED` if the earlier request was different, `LIMIT_REACHED` at a maximum
    */
   create(session: NewSession, maxOpen?: number): Promise<Session>
   find(id: string): Promise<Session | undefined>
   /**
-   * The session that a creation of this key has made.
+   * The payment session that was created with this idempotency key.
    *
-   * @throws `IDEMPOTENCY_KEY_REUSED` when that request was another one
+   * @throws `IDEMPOTENCY_KEY_REUSED` if that request was different
    */
   madeBefore(storeId: string, idempotency: Idempotency): Promise<Session | undefined>
-  /** Of one store, newest first. */
+  /** The payment sessions of one store, newest first. */
   list(storeId: string, filter: SessionFilter): Promise<SessionPage>
   /**
-   * What a store's other sessions ask for that a transfer which landed at this time could have been meant for: those that were
-   * made before or within {@link BLOCK_TIME_STEP_MS} after, were open then or until {@link STRAGGLING_MS} before, and are not confirmed.
+   * The terms of the store's other payment sessions for which a transfer that landed at this time could be meant. These sessions
+   * are not confirmed. They were created before that time or within {@link BLOCK_TIME_STEP_MS} after it, and were open then or
+   * until {@link STRAGGLING_MS} before it.
    *
-   * @param slackMs the time may be as much too late: it is by another clock than the sessions'
-   * @returns in no order; what several ask for may be there once
+   * @param slackMs how much too late the time may be, because its clock is not the clock of the sessions
+   * @returns in no order. Equal terms may appear once
    */
   rivals(
     session: Pick<Session, 'id' | 'storeId'>,
     landedAtMs: number,
     slackMs: number,
   ): Promise<readonly Asked[]>
-  /** `open` → `canceled`, when it is payable. @returns as it stands then; undefined when there is none */
+  /**
+   * `open` → `canceled`, if the session is payable.
+   *
+   * @returns the session after the change. Undefined if there is none
+   */
   cancel(id: string, nowMs: number): Promise<Session | undefined>
   /**
-   * `open` → `expired` of those whose time is over and that no payment is under way for, with what the store's endpoints hear of
-   * it. Also forgets keys of creations that are old enough.
-   * @returns how many have expired; whoever gets `limit` asks again
+   * `open` → `expired`, for sessions whose time is over and for which no payment is being settled. It also writes the events for
+   * the stores' webhooks and deletes old idempotency keys.
+   *
+   * @returns how many sessions have expired. If the result is `limit`, the caller calls again
    */
   expire(nowMs: number, limit: number): Promise<number>
   /**
-   * Deletes what expired or was canceled {@link UNPAID_KEPT_MS} ago, from the one that ended first, unless a payment was ever
-   * claimed for it, whatever became of that: it may land, be owed, or be asked about.
+   * Deletes sessions that expired or were canceled at least {@link UNPAID_RETENTION_MS} ago, in the order of their ends. A session for
+   * which a payment was ever claimed stays, because that payment may land, be owed back or be queried.
    *
-   * @param limit of those that are looked at; the next call goes on behind them
-   * @returns how many are deleted
+   * @param limit maximum sessions that are read. The next call continues after them
+   * @returns how many were deleted
    */
   forget(nowMs: number, limit: number): Promise<number>
 }

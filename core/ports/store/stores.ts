@@ -4,21 +4,22 @@ import type { ApiKey, SignInNonce, Store, StoreWallet } from '../../domain/store
 export type StorePatch = Partial<
   Omit<Store, 'id' | 'createdAtMs' | 'createdBy' | 'payout' | 'payoutChangedAtMs'>
 > & {
-  /** A chain that is left out stays as it is, whatever became of it meanwhile. Sets `payoutChangedAtMs`. */
+  /** New payout wallets. A chain that is left out stays unchanged. The change sets `payoutChangedAtMs`. */
   readonly payout?: Partial<Payout>
 }
 
 export interface StoreUpdateRules {
-  /** Renames within 24 hours, counted in the same commit; none named means no limit. */
+  /** Maximum renames within 24 hours, counted in the same commit. Absent for no limit. */
   readonly maxRenamesADay?: number
-  /** The wallets that are to be replaced: where one of them is another by now, nothing changes. */
+  /** The wallets that the patch replaces. If one of them has changed meanwhile, nothing is written. */
   readonly payoutWas?: Partial<Payout>
 }
 
 export interface Stores {
   /**
-   * Creates the store, its wallet and its first key in one commit; without a key where somebody signs in with a browser.
-   * @throws `USERNAME_TAKEN`; `CONFLICT` when the wallet has a store already.
+   * Creates a store, its wallet and its first key in one commit. `key` is null if the owner signs in with a browser.
+   *
+   * @throws `USERNAME_TAKEN`, or `CONFLICT` if the wallet already has a store
    */
   create(
     store: Omit<Store, 'payoutChangedAtMs' | 'socials'>,
@@ -26,12 +27,11 @@ export interface Stores {
     key: ApiKey | null,
   ): Promise<void>
   /**
-   * The old name redirects for 30 days, during which no other store may take it. A store that {@link hasSold} keeps every old name
-   * for that long; one that has not keeps the last, and older ones are free again.
-   * All of it or nothing, in one commit.
+   * Changes a store, in one commit. After a rename, the old name redirects for 30 days, during which no other store may take it. A
+   * store that {@link hasSold} keeps all its old names for that long. Any other store keeps only its last old name.
    *
-   * @returns undefined when there is no such store, or its payout is not `payoutWas`
-   * @throws `USERNAME_TAKEN`; `RATE_LIMIT_EXCEEDED` that says when, for a rename too many
+   * @returns undefined if there is no such store, or its payout is not `payoutWas`
+   * @throws `USERNAME_TAKEN`, or `RATE_LIMIT_EXCEEDED` with the time of the next possible rename if there were too many renames
    */
   update(
     id: string,
@@ -43,41 +43,48 @@ export interface Stores {
   byUsername(username: string): Promise<Store | undefined>
   byWallet(chain: 'base' | 'solana', address: string): Promise<Store | undefined>
   /**
-   * Ids of the stores that have been paid to a wallet for longer than this one, longest first; all that are paid there when
-   * this one is not.
+   * Ids of the stores that have been paid to a wallet for longer than this store, the longest first. If this store is not paid to
+   * the wallet, ids of all stores that are.
    *
-   * @param address as it stands in `Store.payout`
+   * @param address in the spelling of `Store.payout`
    */
   paidLonger(storeId: string, chain: 'base' | 'solana', address: string): Promise<string[]>
-  /** Every wallet that some store is paid to, as it stands in `Store.payout`. */
+  /** Every wallet to which a store is paid, in the spelling of `Store.payout`. */
   payoutWallets(chain: 'base' | 'solana'): Promise<string[]>
-  /** The wallets that may sign in to a store, by chain and address; none where the operator opened it. */
+  /** The wallets that may sign in to a store, by chain and address. Empty if the operator created the store. */
   walletsOf(storeId: string): Promise<StoreWallet[]>
-  /** Whether a store's names are known to buyers: it has sold, or a payment to it is under way. */
+  /** Whether buyers may have seen a store's names, because it has sold or a payment to it is in flight. */
   hasSold(storeId: string): Promise<boolean>
-  /** The present name of a store that was called so less than 30 days ago. */
+  /** The current name of a store that had this name less than 30 days ago. */
   redirectOf(username: string, nowMs: number): Promise<string | undefined>
 }
 
 export interface ApiKeys {
-  /** @throws `LIMIT_REACHED` when the store has `maxActive` active keys; counted and inserted in one commit. */
+  /** Adds a key. The same commit counts the keys. @throws `LIMIT_REACHED` if the store has `maxActive` active keys */
   add(key: ApiKey, maxActive: number): Promise<void>
   ofStore(storeId: string): Promise<ApiKey[]>
   byHash(keyHash: string): Promise<ApiKey | undefined>
-  /** Idempotent; undefined when the store has no such key. */
+  /** Revokes a key. May be repeated. @returns undefined if the store has no such key */
   revoke(storeId: string, id: string, atMs: number): Promise<ApiKey | undefined>
-  /** May be lost in a crash; written at most once a minute per key. */
+  /** Records the last use of a key, at most once a minute. The write may be lost in a crash. */
   touch(id: string, atMs: number): Promise<void>
 }
 
 export interface SignInNonces {
   add(nonce: SignInNonce): Promise<void>
-  /** Reads and removes in one commit, so that a nonce is used once. */
+  /** Reads and deletes a nonce in one commit, so that the nonce can be used only once. */
   take(nonce: string): Promise<SignInNonce | undefined>
   /**
-   * Answers of finished sign-ups by the SHA-256 of their signed message, so that a client's repeated request gets the
-   * same store; kept as long as the nonce would have lived.
+   * Remembers the store of a finished sign-up by the SHA-256 of the signed message, so that a repeated request gets the same store.
+   * It is remembered as long as the nonce would have been valid.
    */
   rememberSignup(messageHash: string, storeId: string, expiresAtMs: number): Promise<void>
+  /**
+   * Marks a nonce of a sign-in to a link as used.
+   *
+   * @param keptUntilMs until when it stays marked. No process may accept the nonce after that
+   * @returns false if the nonce was already used
+   */
+  use(nonce: string, keptUntilMs: number): Promise<boolean>
   signupOf(messageHash: string, nowMs: number): Promise<string | undefined>
 }

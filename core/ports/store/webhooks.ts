@@ -8,23 +8,33 @@ import type {
 } from '../../domain/webhook.ts'
 import { CLOCK_BEHIND_MS } from './leases.ts'
 
-/** Longest a delivery that was taken is its taker's, by the store's clock: a try's timeout, and time to write it down. */
+/**
+ * How long a taken delivery belongs to its process, in ms by the database's clock. It covers the timeout of an attempt and the time
+ * to record the attempt.
+ */
 export const DELIVERY_LEASE_MS = 30_000
 /**
- * Nobody's delivery is one whose lease ends later than in this time: it was given before the machine's last start, or before the clock was
- * set back. Whoever takes some may have read the clock before another took them.
+ * Maximum remaining time of a delivery's lease, in ms. A lease that ends later does not count, because it was given before the
+ * machine rebooted or the clock was set back. The value includes `CLOCK_BEHIND_MS`, because a reader may have read the clock before
+ * another process took the delivery.
  */
 export const LONGEST_HELD_MS = DELIVERY_LEASE_MS + CLOCK_BEHIND_MS
-/** Deliveries of one store, and of one endpoint, that are on their way at once, whichever processes take them. */
+/** Maximum concurrent deliveries of one store, and of one endpoint, over all processes. */
 export const AT_ONCE_PER_STORE = 16
 export const AT_ONCE_PER_ENDPOINT = 8
-/** No try is further ahead: a due time beyond was set by a clock that has been put back since, and counts as due. */
+/**
+ * Maximum time until the next attempt, in ms. A later due time was set by a fast clock that has since been corrected, so it counts
+ * as due.
+ */
 export const LONGEST_WAIT_MS = 25 * 60 * 60 * 1000
-/** Events and their deliveries are kept this long. */
-export const EVENTS_KEPT_MS = 30 * 24 * 60 * 60 * 1000
-/** Latest tries of a delivery that are kept. */
-export const TRIES_KEPT = 20
-/** Purchases so soon after their endpoint began to listen may have been booked before it. */
+/** How long events and their deliveries are stored, in ms. */
+export const EVENT_RETENTION_MS = 30 * 24 * 60 * 60 * 1000
+/** Maximum recorded attempts of a delivery. The latest attempts are stored. */
+export const MAX_STORED_TRIES = 20
+/**
+ * How long after the enabling of an endpoint a recorded purchase may lack an event, because it may have been recorded before the
+ * enabling, in ms.
+ */
 export const LISTENING_DOUBT_MS = 60_000
 
 export type NewEndpoint = Pick<
@@ -36,18 +46,18 @@ export interface EndpointPatch {
   readonly url?: string
   readonly description?: string
   readonly kinds?: readonly WebhookKind[]
-  /** Enabling forgets that it was failing; what was held is due at once. */
+  /** Enables or disables the endpoint. Enabling resets its failures and makes held deliveries due at once. */
   readonly isEnabled?: boolean
-  /** A new secret; the one before signs as well until then. */
+  /** Sets a new secret. Until `previousUntilMs`, the previous secret signs too. */
   readonly rotation?: { readonly salt: string; readonly previousUntilMs: number }
 }
 
-/** A delivery in hand: one try is its taker's to make. */
+/** A delivery that this process has taken in order to make one attempt. */
 export interface TakenDelivery {
   readonly id: string
-  /** Fencing token: grows with every taking. */
+  /** Fencing token, which grows each time a process takes the delivery. */
   readonly taking: number
-  /** Tries that are over. */
+  /** Number of attempts that have ended. */
   readonly tries: number
   readonly event: Pick<WebhookEvent, 'id' | 'kind' | 'atMs'>
   readonly body: string
@@ -56,79 +66,93 @@ export interface TakenDelivery {
 
 export interface TryOutcome {
   readonly id: string
-  /** Condition: nobody has taken it since. */
+  /** Condition: no process has taken the delivery since. */
   readonly taking: number
-  /** Null: it was broken off, and no try is counted. */
+  /** The attempt. Null if the attempt was aborted, so that it does not count. */
   readonly try: WebhookTry | null
   readonly to: 'delivered' | 'failed' | 'waiting'
-  /** Of `waiting`. */
+  /** Time of the next attempt, if `to` is `waiting`. */
   readonly dueAtMs?: number
-  /** Disables the endpoint, when it is enabled; with `ifFailingSinceMs` only when no try got through since then. */
+  /** Disables the endpoint if it is enabled. With `ifFailingSinceMs`, only if no attempt has succeeded since then. */
   readonly disable?: { readonly reason: DisabledReason; readonly ifFailingSinceMs?: number }
 }
 
 export interface DeliveryPage {
   readonly deliveries: readonly WebhookDelivery[]
-  /** Opaque; null on the last page. */
+  /** An opaque text. Null on the last page. */
   readonly nextCursor: string | null
 }
 
 /**
- * The endpoints of stores, and the outbox: what happened, and where it still has to be told. What every implementation
- * promises by itself:
+ * The endpoints of stores, and the outbox of events and the deliveries that still have to be sent. Every implementation guarantees
+ * the following.
  *
- * - An event is written in the commit of what it tells (`Books.apply`, `Links.setSuspension`, `Reviews.add`), when an enabled
- *   endpoint of that store asks for its kind, and costs nothing else otherwise. `purchase.confirmed` is written once of a purchase.
- * - The `webhookUrl` of a link is an endpoint of the link's id, in the commit that sets it, whoever writes the link; clearing it
- *   removes the endpoint.
- * - Leases are by the store's clock; due times are people's, because hours have to survive a restart of the machine.
- * - Every method rejects with `store_unavailable` when the store can not say.
+ * - If an enabled endpoint of the store subscribes to a kind of event, the event is written in the commit that causes it
+ *   (`Ledger.apply`, `Links.setSuspension`, `Reviews.add`). Otherwise the event costs nothing. `purchase.confirmed` is written once
+ *   per purchase.
+ * - The `webhookUrl` of a link is an endpoint with the link's id. Each commit that sets the url also writes the endpoint, and
+ *   clearing the url removes the endpoint.
+ * - Leases are by the database's clock. Due times are by wall time, because waits of hours must survive a reboot of the machine.
+ * - Every method rejects with `store_unavailable` if the database does not respond.
  */
 export interface Webhooks {
-  /** @param most endpoints that the store may have, those of links not counted @throws `LIMIT_REACHED` */
+  /** @param most maximum endpoints of the store, without endpoints of links @throws `LIMIT_REACHED` */
   create(endpoint: NewEndpoint, most: number): Promise<void>
   find(id: string): Promise<WebhookEndpoint | undefined>
-  /** Oldest first, those of links that are there among them. */
+  /** The endpoints of a store, including those of links, oldest first. */
   ofStore(storeId: string): Promise<WebhookEndpoint[]>
-  /** @returns as it is then; undefined when there is none */
+  /** @returns the endpoint after the change. Undefined if there is none */
   change(id: string, patch: EndpointPatch, atMs: number): Promise<WebhookEndpoint | undefined>
-  /** With its deliveries. @returns false when there is none, or it is a link's */
+  /** Deletes an endpoint with its deliveries. @returns false if there is none, or it belongs to a link */
   remove(id: string): Promise<boolean>
-  /** Writes a `test` event for one endpoint. @returns the event's id; undefined when there is no such endpoint that is enabled */
+  /**
+   * Writes a `test` event for one endpoint.
+   *
+   * @returns the event's id. Undefined if there is no such enabled endpoint
+   */
   test(id: string, eventId: string, atMs: number): Promise<string | undefined>
 
-  /** Newest first. */
+  /** The deliveries of an endpoint, newest first. */
   deliveries(endpointId: string, options: { cursor?: string; limit: number }): Promise<DeliveryPage>
-  /** With its body and its latest tries, oldest first. */
+  /** A delivery with its body and its latest attempts, oldest first. */
   delivery(
     id: string,
   ): Promise<
     | { readonly delivery: WebhookDelivery; readonly body: string; readonly tries: readonly WebhookTry[] }
     | undefined
   >
-  /** Makes a delivery due at once, with a schedule from its beginning. @returns false when its endpoint is disabled or gone */
+  /**
+   * Makes a delivery due at once, and restarts its schedule.
+   *
+   * @returns false if its endpoint is disabled or deleted
+   */
   replay(id: string, atMs: number): Promise<boolean>
 
-  /** Events that nobody has made deliveries of yet, oldest first. */
-  unspread(limit: number): Promise<WebhookEvent[]>
+  /** Events that have no deliveries yet, oldest first. */
+  awaitingFanOut(limit: number): Promise<WebhookEvent[]>
   /**
-   * Gives events the bodies that stay theirs, and makes a delivery for each endpoint that asks for them. Of two processes that
-   * spread the same event, the first one's body counts.
+   * Sets the events' final bodies, and creates a delivery for each endpoint that subscribes to them. If two processes do this for
+   * the same event, the first body stays.
    */
-  spread(events: readonly { readonly seq: number; readonly body: string }[], atMs: number): Promise<void>
+  fanOut(events: readonly { readonly seq: number; readonly body: string }[], atMs: number): Promise<void>
   /**
-   * Takes deliveries that are due, for {@link DELIVERY_LEASE_MS}. Stores take turns, and so do the endpoints of one store: at most
-   * {@link AT_ONCE_PER_STORE} and {@link AT_ONCE_PER_ENDPOINT} are in hands at once, one only of an endpoint that is failing, the oldest first. Of
-   * very many stores that wait it looks at some and goes on from there the next time. Writes only when something is due.
+   * Takes due deliveries for {@link DELIVERY_LEASE_MS}. Stores take turns, and so do the endpoints of a store. At most
+   * {@link AT_ONCE_PER_STORE} and {@link AT_ONCE_PER_ENDPOINT} are in flight at a time, and only one for a failing endpoint. An
+   * endpoint's oldest delivery comes first. If very many stores wait, one call reads some of them, and the next call continues.
+   * Writes only if a delivery is due.
    */
   take(options: { limit: number; nowMs: number }): Promise<TakenDelivery[]>
-  /** Ends a taking. @returns false when it was over, and somebody else has taken the delivery: nothing is written then */
+  /**
+   * Records the end of an attempt.
+   *
+   * @returns false if its lease was over and another process has taken the delivery, so that nothing is written
+   */
   note(outcome: TryOutcome): Promise<boolean>
   /**
-   * Removes events before this time with their deliveries, but none that waits to be sent: a clock that is ahead for a moment
-   * loses nothing.
+   * Deletes events before this time with their deliveries. An event with a delivery that still has to be sent stays, so that a
+   * briefly wrong clock loses nothing.
    *
-   * @returns how many events; whoever gets `limit` asks again
+   * @returns the number of deleted events. If the result is `limit`, the caller calls again
    */
   forget(beforeMs: number, limit: number): Promise<number>
 }

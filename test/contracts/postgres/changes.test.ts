@@ -1,8 +1,8 @@
 import { sql } from 'kysely'
 import pg from 'pg'
 import t, { type Test } from 'tap'
-import { startChanges } from '../../../adapters/postgres/changes/changes.ts'
-import { createNotices, type Notices } from '../../../adapters/postgres/changes/notices.ts'
+import { startChanges } from '../../../adapters/store/postgres/changes/changes.ts'
+import { createNotices, type Notices } from '../../../adapters/store/postgres/changes/notices.ts'
 import { silentLog } from '../../../core/ports/log.ts'
 import type { Change, Changes } from '../../../core/ports/store/changes.ts'
 import { changesContract } from '../changes.ts'
@@ -13,29 +13,29 @@ const skip = (await whySkipped()) ?? false
 const neverMs = 2 ** 31 - 1
 
 /** What is heard, and a way to wait for it. */
-function hearing(changes: Changes) {
-  const heard: string[] = []
-  const looks = new Set<() => void>()
+function subscribe(changes: Changes) {
+  const received: string[] = []
+  const polls = new Set<() => void>()
   changes.subscribe((change: Change) => {
-    heard.push(change.kind === 'link' ? `${change.username}/${change.slug}` : change.username)
-    for (const look of looks) look()
+    received.push(change.kind === 'link' ? `${change.username}/${change.slug}` : change.username)
+    for (const look of polls) look()
   })
   const until = (isThere: () => boolean) =>
     new Promise<void>((resolve) => {
       const look = () => {
         if (isThere()) resolve()
       }
-      looks.add(look)
+      polls.add(look)
       look()
     })
   return {
-    heard,
+    received,
     /** What was heard so far, when it is so much. */
     async take(count: number) {
-      await until(() => heard.length >= count)
-      return heard.splice(0)
+      await until(() => received.length >= count)
+      return received.splice(0)
     },
-    hears: (name: string) => until(() => heard.includes(name)),
+    receives: (name: string) => until(() => received.includes(name)),
   }
 }
 
@@ -83,7 +83,7 @@ t.test('changes in PostgreSQL', { skip }, async (t) =>
 t.test('a change made by a neighbour reaches the caches of this process', { skip }, async (t) => {
   const here = await makePostgres(t)
   const there = await makePostgres(t, { schema: here.schema })
-  const { take } = hearing(here.changes)
+  const { take } = subscribe(here.changes)
   await there.stores.create(sampleStore('s1', { username: 'ann' }), null, sampleKey('k1', 's1'))
   t.strictSame(await take(1), ['ann'])
   await there.links.create(sampleLink('l1', 's1', { slug: 'a' }))
@@ -97,12 +97,12 @@ t.test('a change made by a neighbour reaches the caches of this process', { skip
   await there.stores.update('s1', { username: 'anna' }, startMs)
   t.strictSame(await take(2), ['anna', 'ann'])
   await there.stores.update('s1', { username: 'anne' }, startMs)
-  t.strictSame(await take(3), ['ann', 'anne', 'anna'], 'a name that is free again, too')
+  t.strictSame(await take(3), ['anne', 'anna', 'ann'], 'a name that is free again, too')
 })
 
 t.test('what commits late is heard when it does, and nothing waits for it', { skip }, async (t) => {
   const store = await makePostgres(t)
-  const { heard, hears } = hearing(store.changes)
+  const { received, receives } = subscribe(store.changes)
   const [first, second, third] = [
     await connection(t, store.schema),
     await connection(t, store.schema),
@@ -112,23 +112,23 @@ t.test('what commits late is heard when it does, and nothing waits for it', { sk
   await note(first, 'early, open')
   await note(third, 'given up')
   await note(second, 'late, committed')
-  await hears('late, committed')
-  t.strictSame(heard, ['late, committed'])
+  await receives('late, committed')
+  t.strictSame(received, ['late, committed'])
   await first.query('COMMIT')
   await third.query('ROLLBACK')
-  await hears('early, open')
+  await receives('early, open')
   await note(second, 'last')
-  await hears('last')
-  t.strictSame(heard, ['late, committed', 'early, open', 'last'], 'each once')
+  await receives('last')
+  t.strictSame(received, ['late, committed', 'early, open', 'last'], 'each once')
 })
 
 t.test('a change that no notice tells of is found, and a notice needs no looking', { skip }, async (t) => {
   const { database, schema } = await makePostgres(t)
   const own = createNotices({ url: databaseUrl, schema, log: silentLog })
   const looking = await startChanges(database, { notices: byHand().notices, log: silentLog, pollMs: 10 })
-  const told = await startChanges(database, { notices: own, log: silentLog, pollMs: neverMs })
-  t.teardown(() => Promise.all([looking.close(), told.close(), own.close()]))
-  const both = [hearing(looking), hearing(told)]
+  const notified = await startChanges(database, { notices: own, log: silentLog, pollMs: neverMs })
+  t.teardown(() => Promise.all([looking.close(), notified.close(), own.close()]))
+  const both = [subscribe(looking), subscribe(notified)]
   await note(await connection(t, schema), 'ann')
   for (const { take } of both) t.strictSame(await take(1), ['ann'])
 })
@@ -138,12 +138,12 @@ t.test('a connection that ends is made again, and what was missed is read', { sk
   const own = createNotices({ url: databaseUrl, schema, log: silentLog })
   const changes = await startChanges(database, { notices: own, log: silentLog, pollMs: neverMs })
   t.teardown(() => Promise.all([changes.close(), own.close()]))
-  const { take } = hearing(changes)
+  const { take } = subscribe(changes)
   const client = await connection(t, schema)
   await note(client, 'first')
   t.strictSame(await take(1), ['first'])
   for (const round of ['second', 'third']) {
-    // One that is being ended may have heard of the former round still, before the next one is there.
+    // One that is being ended may still have been notified by the former round, before the next one is there.
     while (!(await endsListener(client, schema))) await sql`SELECT pg_sleep(0.01)`.execute(database.query)
     await note(client, round)
     t.strictSame(await take(1), [round])
@@ -162,7 +162,7 @@ t.test('who slept while changes were pruned is told that every store changed', {
     ...{ notices: byHand().notices, log: silentLog, pollMs: 5, keepMs: 0 },
   })
   t.teardown(() => Promise.all([sleeper.close(), awake.close()]))
-  const [late, early] = [hearing(sleeper), hearing(awake)]
+  const [late, early] = [subscribe(sleeper), subscribe(awake)]
   const client = await connection(t, schema)
   await note(client, 'zoe')
   t.strictSame(await early.take(1), ['zoe'])
@@ -170,7 +170,7 @@ t.test('who slept while changes were pruned is told that every store changed', {
   while ((await count()) > 0) await sql`SELECT pg_sleep(0.01)`.execute(database.query)
   hand.give()
   t.strictSame(await late.take(3), ['ann', 'anna', 'ben'])
-  t.strictSame(early.heard, [], 'who was awake hears nothing again')
+  t.strictSame(early.received, [], 'who was awake hears nothing again')
 })
 
 t.test('after a crash of the server every store may have changed', { skip }, async (t) => {
@@ -181,7 +181,7 @@ t.test('after a crash of the server every store may have changed', { skip }, asy
     ...{ notices: hand.notices, log: silentLog, pollMs: neverMs },
   })
   t.teardown(() => changes.close())
-  const { take } = hearing(changes)
+  const { take } = subscribe(changes)
   const client = await connection(t, store.schema)
   await client.query('TRUNCATE changes_run')
   await note(client, 'zoe')
@@ -200,20 +200,20 @@ t.test(
     store.changes.subscribe(({ username }) => {
       if (username === 'u300') throw new Error('this one can not take it')
     })
-    const { heard, hears } = hearing(store.changes)
+    const { received, receives } = subscribe(store.changes)
     const names = Array.from({ length: 1_000 }, (_, i) => `u${i}`)
     const client = await connection(t, store.schema)
     await note(client, ...names)
     await note(client, 'end')
-    await hears('end')
-    t.strictSame(heard, [...names, 'end'])
+    await receives('end')
+    t.strictSame(received, [...names, 'end'])
   },
 )
 
 t.test('of many that change at once, each change is heard once by every process', { skip }, async (t) => {
   const here = await makePostgres(t)
   const there = await makePostgres(t, { schema: here.schema })
-  const both = [hearing(here.changes), hearing(there.changes)]
+  const both = [subscribe(here.changes), subscribe(there.changes)]
   const clients = await Promise.all(Array.from({ length: 6 }, () => connection(t, here.schema)))
   const expected: string[] = []
   await Promise.all(
@@ -230,8 +230,8 @@ t.test('of many that change at once, each change is heard once by every process'
     }),
   )
   await note(clients[0]!, 'end')
-  for (const { heard, hears } of both) {
-    await hears('end')
-    t.strictSame(heard.toSorted(), [...expected, 'end'].toSorted())
+  for (const { received, receives } of both) {
+    await receives('end')
+    t.strictSame(received.toSorted(), [...expected, 'end'].toSorted())
   }
 })

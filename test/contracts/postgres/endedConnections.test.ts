@@ -1,7 +1,7 @@
 import { PassThrough } from 'node:stream'
 import pg from 'pg'
 import t from 'tap'
-import { connectPool } from '../../../adapters/postgres/connect.ts'
+import { connectPool } from '../../../adapters/store/postgres/connect.ts'
 import { createLog } from '../../../cli/runtime/createLog.ts'
 import { until } from '../../helpers/rawHttp.ts'
 import { databaseUrl, whySkipped } from './testPostgres.ts'

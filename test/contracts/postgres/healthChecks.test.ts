@@ -1,5 +1,5 @@
 import t from 'tap'
-import { HOUR_MS } from '../../../core/ports/store/figures.ts'
+import { HOUR_MS } from '../../../core/ports/store/stats.ts'
 import { healthChecksContract } from '../healthChecks.ts'
 import { sampleKey, sampleLink, sampleStore, startMs } from '../samples.ts'
 import { makePostgres, whySkipped } from './testPostgres.ts'
@@ -24,13 +24,13 @@ t.test('what two processes note and count at once of the same links adds up', { 
     await Promise.all([
       here.healthChecks.note(ids.map((id) => seen(id, i))),
       there.healthChecks.note(ids.toReversed().map((id) => seen(id, i))),
-      there.figures.addTraffic(ids.toReversed().map(calls)),
+      there.stats.addTraffic(ids.toReversed().map(calls)),
       here.healthChecks.putOff(ids, startMs + i),
     ])
   for (const id of ids) {
     t.match(await here.healthChecks.hours(id, startMs), [
       { hour, checks: 40, failedChecks: 20, latencyMs: 10 },
     ])
-    t.match((await there.figures.healthDays(id, 0)).days, [{ probes: 40, failedProbes: 20 }])
+    t.match((await there.stats.healthDays(id, 0)).days, [{ probes: 40, failedProbes: 20 }])
   }
 })

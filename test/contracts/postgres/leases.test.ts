@@ -1,5 +1,5 @@
 import t from 'tap'
-import { createServerClock } from '../../../adapters/postgres/serverClock.ts'
+import { createServerClock } from '../../../adapters/store/postgres/connect.ts'
 import { gasBookContract } from '../gasBook.ts'
 import { leasesContract } from '../leases.ts'
 import { claimed, sampleClaim, testClock } from '../samples.ts'
@@ -22,7 +22,7 @@ t.test("a server's clock that is set takes nothing from who lives", { skip }, as
     const ours = (await here.leases.take('process:a', 10_000))!
     await claimed(here, sampleClaim('k1', { lease: ours.id }))
     const theirs = (await there.leases.take('process:b', 10_000))!
-    const adopted = () => there.books.adopt(theirs, ['claimed'], 10)
+    const adopted = () => there.ledger.adopt(theirs, ['claimed'], 10)
     const later = async (ms: number, living = [here, there]) => {
       machineMs += ms
       storeClock.nowMs += ms

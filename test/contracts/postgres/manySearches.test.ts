@@ -1,6 +1,6 @@
 import pg from 'pg'
 import t from 'tap'
-import { atMost } from '../../../adapters/postgres/atMost.ts'
+import { sampleLink, sampleStore } from '../samples.ts'
 import { databaseUrl, makePostgres, whySkipped } from './testPostgres.ts'
 
 const skip = (await whySkipped()) ?? false
@@ -22,28 +22,25 @@ t.test('however many search for what takes long, links are found and leases give
   t.ok((await ends).every((end) => end.status === 'fulfilled' && end.value.total === 0))
 })
 
-t.test('those who wait go on in their order, and whoever is too far behind is refused', async (t) => {
-  const inTurn = atMost(2)
-  const begun: number[] = []
-  const gates = Array.from({ length: 210 }, () => Promise.withResolvers<number>())
-  const asked = gates.map(({ promise }, i) =>
-    inTurn(() => {
-      begun.push(i)
-      return promise
-    }),
-  )
-  const ends = Promise.allSettled(asked)
-  await t.rejects(asked[202]!, { code: 'store_unavailable' })
-  t.strictSame(begun, [0, 1])
-  gates[1]!.reject(new Error('not this one'))
-  await t.rejects(asked[1]!, /not this one/)
-  gates[0]!.resolve(0)
-  t.equal(await asked[0], 0)
-  for (const [i, { resolve }] of gates.entries()) resolve(i)
-  const served = (await ends).filter(({ status }) => status === 'fulfilled').length
-  t.equal(served, 201)
-  t.strictSame(
-    begun,
-    Array.from({ length: 202 }, (_, i) => i),
-  )
-})
+t.test(
+  'however many calls of a store wait for each other, links are found and leases given',
+  { skip },
+  async (t) => {
+    const store = await makePostgres(t, { maxConnections: 8 })
+    await store.stores.create(sampleStore('s1'), null, null)
+    const lease = await store.leases.take('process:one', 10_000)
+    const other = new pg.Client({ connectionString: databaseUrl })
+    await other.connect()
+    t.teardown(() => other.end())
+    // As long as this has the name, no link of the store is created.
+    await other.query('BEGIN')
+    await other.query('SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [`${store.schema}:links:s1`])
+    const links = Array.from({ length: 20 }, (_, i) => store.links.create(sampleLink(`l${i}`, 's1')))
+    const ends = Promise.allSettled(links)
+    t.equal(await store.links.served('nobody', 'nothing'), undefined)
+    t.equal(await store.leases.renew(lease!, 10_000), true)
+    t.strictSame(await store.health(), [])
+    await other.query('COMMIT')
+    t.ok((await ends).every((end) => end.status === 'fulfilled'))
+  },
+)

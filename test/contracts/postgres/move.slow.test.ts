@@ -5,9 +5,9 @@ import { DatabaseSync } from 'node:sqlite'
 import fc from 'fast-check'
 import pg from 'pg'
 import t, { type Test } from 'tap'
-import { copyIn } from '../../../adapters/postgres/move/copyIn.ts'
-import { moveFromSqlite } from '../../../adapters/postgres/move/moveFromSqlite.ts'
-import { openSqlite } from '../../../adapters/sqlite/openSqlite.ts'
+import { copyIn } from '../../../adapters/store/postgres/move/copyIn.ts'
+import { moveFromSqlite } from '../../../adapters/store/postgres/move/moveFromSqlite.ts'
+import { openSqlite } from '../../../adapters/store/sqlite/openSqlite.ts'
 import { type Filled, fillStore } from '../../../bench/scale/fillStore.ts'
 import { silentLog } from '../../../core/ports/log.ts'
 import type { DataStore } from '../../../core/ports/store/store.ts'
@@ -16,8 +16,8 @@ import { databaseUrl, makePostgres, whySkipped } from './testPostgres.ts'
 
 const skip = (await whySkipped()) ?? false
 
-const hourMs = 3_600_000
-const nowMs = Math.floor(startMs / hourMs) * hourMs
+const HOUR_MS = 3_600_000
+const nowMs = Math.floor(startMs / HOUR_MS) * HOUR_MS
 
 async function filled(t: Test) {
   const folder = join(t.testdir({}), 'filled')
@@ -38,10 +38,10 @@ async function seen(store: DataStore, username: string) {
     found,
     links,
     purchases,
-    payments: await Promise.all(purchases.purchases.map(({ paymentKey }) => store.books.find(paymentKey))),
-    totals: await store.figures.totals(found.id, always),
-    days: await store.figures.series(found.id, { ...always, bucketMs: 86_400_000 }),
-    ofLinks: await store.figures.ofLinks(
+    payments: await Promise.all(purchases.purchases.map(({ paymentKey }) => store.ledger.find(paymentKey))),
+    totals: await store.stats.totals(found.id, always),
+    days: await store.stats.series(found.id, { ...always, bucketMs: 86_400_000 }),
+    ofLinks: await store.stats.ofLinks(
       found.id,
       links.map(({ id }) => id),
       0,
@@ -57,23 +57,23 @@ t.test('a store that is moved answers everything as its file did', { skip }, asy
   const { path, largest, usual } = await filled(t)
   const sqlite = await openSqlite({ path, clock: testClock(), log: silentLog })
   const before = [await seen(sqlite, largest.username), await seen(sqlite, usual.username)]
-  const { broken: _, ...books } = await sqlite.purchases.ledgerCheck()
+  const { broken: _, ...ledger } = await sqlite.purchases.ledgerCheck()
   await sqlite.close()
 
   const postgres = await makePostgres(t)
-  const heard: string[] = []
+  const received: string[] = []
   const moved = await moveFromSqlite(path, { url: databaseUrl, schema: postgres.schema }, (table) =>
-    heard.push(table),
+    received.push(table),
   )
   t.ok(moved.find(({ table }) => table === 'purchases')!.rows >= 600)
-  t.ok(heard.includes('ledger'))
+  t.ok(received.includes('ledger'))
   t.ok(before[0]!.purchases.purchases.length > 50)
   t.ok(before[0]!.listed.length > 3)
   t.strictSame(await seen(postgres, largest.username), before[0])
   t.strictSame(await seen(postgres, usual.username), before[1])
   const { broken, ...after } = await postgres.purchases.ledgerCheck()
   t.strictSame(broken, [])
-  t.strictSame(after, books)
+  t.strictSame(after, ledger)
 
   const row = await claimed(postgres, sampleClaim('after the move'))
   t.ok(row > moved.find(({ table }) => table === 'payments')!.rows - 1)
@@ -173,12 +173,12 @@ t.test(
     const move = () => moveFromSqlite(path, { url: databaseUrl, schema: postgres.schema }, () => {})
     const sqlite = await openSqlite({ path, clock: testClock(), log: silentLog })
     const lease = await sqlite.leases.take('process:1', 60_000)
-    await t.rejects(move(), { message: /Stop it first/ })
+    await t.rejects(move(), { message: /Stop the gateway first/ })
     // One that stands still has no lease any more, and goes on selling when it wakes up.
     const past = new DatabaseSync(path)
     past.exec('UPDATE leases SET expires_at_ms = expires_at_ms - 61000')
     past.close()
-    await t.rejects(move(), { message: /stands still.*Stop it first/ })
+    await t.rejects(move(), { message: /is paused.*Stop the gateway first/ })
     await sqlite.leases.release(lease!)
     await sqlite.close()
     await postgres.stores.create(sampleStore('s1'), null, sampleKey('k1', 's1'))
@@ -195,12 +195,12 @@ t.test(
     const postgres = await makePostgres(t)
     const move = moveFromSqlite(path, { url: databaseUrl, schema: postgres.schema }, (table) => {
       if (table !== 'payments') return
-      // As a gateway does that somebody, or a service manager, starts in the middle.
+      // As a gateway does that an operator or a service manager starts in the middle.
       const other = new DatabaseSync(path)
       other.exec("UPDATE stores SET bio = 'New since it was copied'")
       other.close()
     })
-    await t.rejects(move, { message: /was written to while it was copied.*Nothing was moved/ })
+    await t.rejects(move, { message: /wrote to the file during the copy.*Nothing was moved/ })
     const { rows } = await postgres.database.pool.query('SELECT count(*) AS n FROM payments')
     t.equal(Number(rows[0].n), 0)
   },
@@ -210,12 +210,12 @@ t.test('a payment that is on its way as the store is moved is taken up there', {
   const { path } = await filled(t)
   const sqlite = await openSqlite({ path, clock: testClock(), log: silentLog })
   await claimed(sqlite, sampleClaim('on its way'))
-  const before = await sqlite.books.list({ states: ['claimed'], limit: 10 })
+  const before = await sqlite.ledger.list({ states: ['claimed'], limit: 10 })
   await sqlite.close()
   const postgres = await makePostgres(t)
   await moveFromSqlite(path, { url: databaseUrl, schema: postgres.schema }, () => {})
   t.equal(before.length, 1)
-  t.strictSame(await postgres.books.list({ states: ['claimed'], limit: 10 }), before)
+  t.strictSame(await postgres.ledger.list({ states: ['claimed'], limit: 10 }), before)
   t.strictSame((await postgres.purchases.ledgerCheck()).broken, [])
 })
 
@@ -244,7 +244,7 @@ t.test(
         execFileSync(process.execPath, ['--input-type=module', '-e', end], { cwd: import.meta.dirname })
       })
     for (const at of ['payments', 'indexes of payments'])
-      await t.rejects(move(at), { message: /^PostgreSQL broke the move off: .*Nothing was moved/ })
+      await t.rejects(move(at), { message: /^PostgreSQL failed during the move: .*Nothing was moved/ })
     t.equal((await postgres.database.pool.query('SELECT 1 FROM payments')).rowCount, 0)
     t.ok((await move(undefined)).length > 10, 'the next try moves everything')
   },

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 
-const folders = ['adapters/postgres', 'adapters/sql']
+const folders = ['adapters/store/postgres', 'adapters/store/sql']
 
 /** What came after PostgreSQL 13, by the release notes of each version: the server of the tests is newer and would take it. */
 const newer: Readonly<Record<14 | 15 | 16 | 17 | 18, RegExp>> = {

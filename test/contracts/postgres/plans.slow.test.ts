@@ -1,9 +1,9 @@
 import { join } from 'node:path'
 import pg from 'pg'
 import t from 'tap'
-import { moveFromSqlite } from '../../../adapters/postgres/move/moveFromSqlite.ts'
+import { moveFromSqlite } from '../../../adapters/store/postgres/move/moveFromSqlite.ts'
 import { fillStore } from '../../../bench/scale/fillStore.ts'
-import { DAY_MS, HOUR_MS } from '../../../core/ports/store/figures.ts'
+import { DAY_MS, HOUR_MS } from '../../../core/ports/store/stats.ts'
 import { databaseUrl, makePostgres, whySkipped } from './testPostgres.ts'
 
 const skip = (await whySkipped()) ?? false
@@ -21,7 +21,7 @@ const FEW_ROWS = 50
 
 /**
  * Tables that a plan reads from beginning to end. It is made without sequential scans and with nested loops only, so that what is left is
- * what no index could have found, whatever the statistics of a small table say.
+ * what no index could have found, regardless of the statistics of a small table.
  *
  * @param few indexes of some of the rows only: all of them are read as one wishes
  */
@@ -43,14 +43,14 @@ t.test(
     const store = await makePostgres(t)
     await moveFromSqlite(join(folder, 'tollgate.db'), { url: databaseUrl, schema: store.schema }, () => {})
 
-    const asked = new Map<string, readonly unknown[]>()
+    const requests = new Map<string, readonly unknown[]>()
     const query = pg.Client.prototype.query as (...args: unknown[]) => unknown
     pg.Client.prototype.query = function (this: pg.Client, ...args: unknown[]) {
       const [first, values] = args as [string | pg.QueryConfig, unknown]
       const text = typeof first === 'string' ? first : first.text
       const given = typeof first === 'string' ? values : first.values
       if (/^\s*(SELECT|WITH|\(|UPDATE|DELETE|INSERT)/i.test(text ?? ''))
-        asked.set(text, Array.isArray(given) ? given : [])
+        requests.set(text, Array.isArray(given) ? given : [])
       return query.apply(this, args)
     } as never
     t.teardown(() => {
@@ -58,7 +58,7 @@ t.test(
     })
     await readAll()
     pg.Client.prototype.query = query as never
-    t.ok(asked.size > 40, `${asked.size} statements`)
+    t.ok(requests.size > 40, `${requests.size} statements`)
 
     const client = new pg.Client({ connectionString: databaseUrl, options: `-c search_path=${store.schema}` })
     await client.connect()
@@ -89,18 +89,18 @@ t.test(
       'ledger',
       'links',
       'link_days',
-      'sales_sums',
+      'sales_rollups',
       'check_hours',
       'listings',
     ])
       t.ok(large.has(table), `${table} has rows enough`)
-    for (const [text, values] of asked)
+    for (const [text, values] of requests)
       for (const table of await planOf(text, values))
         if (large.has(table))
           t.fail(`${table} is read from beginning to end: ${text.replaceAll(/\s+/g, ' ').trim()}`)
 
     async function readAll(): Promise<void> {
-      const { stores, links, figures, purchases, fees, discovery, reviews, oversight, webhooks, sessions } =
+      const { stores, links, stats, purchases, fees, discovery, reviews, operatorView, webhooks, sessions } =
         store
       const seller = (await stores.byUsername(largest.username))!
       const { id, payout } = seller
@@ -113,17 +113,17 @@ t.test(
       if (page.nextCursor !== null) await links.page(id, { limit: 20, cursor: page.nextCursor })
       await links.page(id, { limit: 20, words: ['chess'], isPaid: true })
       await links.served(largest.username, link!.slug)
-      await figures.totals(id, always)
-      await figures.totals(id, { fromMs: today, toMs: nowMs - 1 })
-      await figures.totals(id, { linkId: link!.id, fromMs: nowMs - DAY_MS, toMs: nowMs })
-      await figures.series(id, { ...always, bucketMs: DAY_MS })
-      await figures.series(id, { fromMs: nowMs - DAY_MS, toMs: nowMs, bucketMs: HOUR_MS })
-      await figures.ofLinks(
+      await stats.totals(id, always)
+      await stats.totals(id, { fromMs: today, toMs: nowMs - 1 })
+      await stats.totals(id, { linkId: link!.id, fromMs: nowMs - DAY_MS, toMs: nowMs })
+      await stats.series(id, { ...always, bucketMs: DAY_MS })
+      await stats.series(id, { fromMs: nowMs - DAY_MS, toMs: nowMs, bucketMs: HOUR_MS })
+      await stats.ofLinks(
         id,
         page.links.map((one) => one.id),
         today - 30 * DAY_MS,
       )
-      await figures.healthDays(link!.id, today - 30 * DAY_MS)
+      await stats.healthDays(link!.id, today - 30 * DAY_MS)
       const { purchases: sold, nextCursor } = await purchases.page(id, { limit: 5 })
       await purchases.page(id, { limit: 5, cursor: nextCursor! })
       await purchases.page(id, { limit: 5, linkId: link!.id })
@@ -135,7 +135,7 @@ t.test(
       await purchases.refundOf(sale!.id)
       const { network, asset, amountAtomic, buyerWallet: to } = sale!
       await purchases.soldIn(network, [sale!.txHash!, 'nobody'])
-      await store.books.statesOf([sale!.paymentKey, '00'.repeat(32)])
+      await store.ledger.statesOf([sale!.paymentKey, '00'.repeat(32)])
       const back = { network, asset, from: payout.base!, to, amountAtomic }
       await purchases.isOwedBack(back)
       await purchases.hasSold(id, back, today)
@@ -153,17 +153,17 @@ t.test(
       await discovery.recount(nowMs)
       await reviews.ofStore(id, { limit: 20, offset: 0 })
       await reviews.ofLink(link!.id, { limit: 20, offset: 0 })
-      await oversight.stores('', '', 20)
-      await oversight.stores('seller', '', 20)
-      await oversight.suspended(20)
+      await operatorView.stores('', '', 20)
+      await operatorView.stores('seller', '', 20)
+      await operatorView.suspended(20)
       await stores.walletsOf(id)
       await stores.paidLonger(id, 'base', payout.base!)
       await stores.redirectOf('nobody', nowMs)
       const [endpoint] = await webhooks.ofStore(id)
       if (endpoint !== undefined) await webhooks.deliveries(endpoint.id, { limit: 20 })
       await sessions.list(id, { limit: 20, nowMs })
-      await store.books.parked(5, 20)
-      await store.books.list({ states: ['claimed', 'settling'], limit: 20 })
+      await store.ledger.parked(5, 20)
+      await store.ledger.list({ states: ['claimed', 'settling'], limit: 20 })
       await store.healthChecks.hours(link!.id, 0)
       await store.keys.ofStore(id)
     }

@@ -3,12 +3,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
 import t from 'tap'
-import { openPostgres } from '../../../adapters/postgres/openPostgres.ts'
+import { openPostgres } from '../../../adapters/store/postgres/openPostgres.ts'
 import { silentLog } from '../../../core/ports/log.ts'
 import { newSchema } from '../../helpers/postgres.ts'
 import { skipOrFail } from '../../helpers/redis.ts'
-import { startPooler } from '../../helpers/startPooler.ts'
-import { startPostgresServer, whyNoPostgresServer } from '../../helpers/startPostgresServer.ts'
+import { startPooler } from '../../helpers/servers/startPooler.ts'
+import { startPostgresServer, whyNoPostgresServer } from '../../helpers/servers/startPostgresServer.ts'
 import { testClock } from '../samples.ts'
 import { databaseUrl, whySkipped } from './testPostgres.ts'
 
@@ -44,7 +44,7 @@ t.test('a standby is refused as what it is, and a server whose transactions see 
   await client.connect()
   await client.query("ALTER DATABASE postgres SET default_transaction_isolation = 'repeatable read'")
   await t.rejects(openAt(server.url), {
-    message: /transactions are repeatable read, and the books need read committed/,
+    message: /transactions are repeatable read, and the ledger needs read committed/,
   })
   await client.query('ALTER DATABASE postgres RESET default_transaction_isolation')
   await client.end()
@@ -55,5 +55,7 @@ t.test('a standby is refused as what it is, and a server whose transactions see 
   const { uid, gid } = statSync(join(dir, 'data'))
   chownSync(signal, uid, gid)
   await server.start()
-  await t.rejects(openAt(server.url), { message: /^The database takes no writes: the server is a standby\./ })
+  await t.rejects(openAt(server.url), {
+    message: /^The database accepts no writes: the server is a standby\./,
+  })
 })

@@ -1,11 +1,15 @@
+import pg from 'pg'
 import t from 'tap'
+import { lockOfIdentifier, lockOfKey } from '../../../adapters/store/postgres/ledger/changeRow.ts'
+import { claimRow } from '../../../adapters/store/postgres/ledger/groupCommit.ts'
 import { entriesOfRefund } from '../../../core/domain/ledger.ts'
 import type { Lease } from '../../../core/ports/store/leases.ts'
+import type { ClaimRequest } from '../../../core/ports/store/ledger.ts'
 import { checkedLedger } from '../../helpers/checkedLedger.ts'
+import { turned } from '../rotated.ts'
 import { change, claimed, saleOf, sampleAttempt, sampleClaim, samplePurchase, sell } from '../samples.ts'
 import { sessionRace } from '../sessions/sessionRace.ts'
-import { turned } from '../turned.ts'
-import { makeTwo, whySkipped } from './testPostgres.ts'
+import { databaseUrl, makeTwo, whySkipped } from './testPostgres.ts'
 
 const skip = (await whySkipped()) ?? false
 
@@ -15,16 +19,16 @@ t.test(
   async (t) => {
     const stores = await makeTwo(t)
     for (let round = 0; round < 10; round++) {
-      const answers = await Promise.all(
+      const responses = await Promise.all(
         Array.from({ length: 100 }, async (_, i) => {
           const claim = sampleClaim(`contested-${round}`, { purchaseId: `p${round}-${i}` })
-          const result = await stores[i % 2]!.books.claim(claim)
+          const result = await stores[i % 2]!.ledger.claim(claim)
           return { won: result.won, purchaseId: result.won ? claim.purchaseId : result.record.purchaseId }
         }),
       )
-      const winners = answers.filter(({ won }) => won)
+      const winners = responses.filter(({ won }) => won)
       t.equal(winners.length, 1)
-      t.ok(answers.every(({ purchaseId }) => purchaseId === winners[0]!.purchaseId))
+      t.ok(responses.every(({ purchaseId }) => purchaseId === winners[0]!.purchaseId))
     }
   },
 )
@@ -34,16 +38,94 @@ t.test('a payment that was given back is claimed anew by one of two stores', { s
   for (let round = 0; round < 15; round++) {
     const claim = sampleClaim(`again-${round}`)
     const row = await claimed(stores[0], claim)
-    await stores[0].books.apply(change(claim, row, 'claimed', 'rejected'))
+    await stores[0].ledger.apply(change(claim, row, 'claimed', 'rejected'))
     const results = await Promise.all(
-      stores.map(({ books }, i) => books.claim({ ...claim, purchaseId: `p${round}-${i}` })),
+      stores.map(({ ledger }, i) => ledger.claim({ ...claim, purchaseId: `p${round}-${i}` })),
     )
     t.strictSame(results.map(({ won }) => won).toSorted(), [false, true])
     const loser = results.find(({ won }) => !won) as { record: { purchaseId: string; state: string } }
     t.equal(loser.record.state, 'claimed')
-    t.equal(loser.record.purchaseId, (await stores[0].books.find(claim.key))!.purchaseId)
+    t.equal(loser.record.purchaseId, (await stores[0].ledger.find(claim.key))!.purchaseId)
   }
 })
+
+t.test(
+  'of twenty payments at once with one identifier, over two stores, one is claimed, and all know which',
+  { skip },
+  async (t) => {
+    const stores = await makeTwo(t)
+    for (let round = 0; round < 10; round++) {
+      const claims = Array.from({ length: 20 }, (_, i) =>
+        sampleClaim(`r${round}k${i}`, { identifier: `an-identifier-of-round-${round}` }),
+      )
+      const results = await Promise.all(claims.map((claim, i) => stores[i % 2]!.ledger.claim(claim)))
+      const winner = results.findIndex(({ won }) => won)
+      t.equal(results.filter(({ won }) => won).length, 1)
+      t.ok(results.every((result) => result.won || result.record.key === claims[winner]!.key))
+      const rows = await Promise.all(claims.map(({ key }) => stores[0].ledger.find(key)))
+      t.equal(rows.filter((row) => row !== undefined).length, 1, 'the others have no row')
+    }
+  },
+)
+
+/** Claims groups at once, each in a transaction of its own. @throws if two of them deadlock */
+async function claimGroups(schema: string, groups: readonly (readonly ClaimRequest[])[]): Promise<void> {
+  const clients = groups.map(
+    () => new pg.Client({ connectionString: databaseUrl, options: `-c search_path=${schema}` }),
+  )
+  await Promise.all(clients.map((client) => client.connect()))
+  try {
+    await Promise.all(
+      clients.map((client, i) => {
+        const claims = groups[i]!.map((request, n) => ({ n, ...claimRow(request) }))
+        const named = claims.filter(({ identifier }) => identifier !== undefined)
+        const [shared, alone] = [claims.map(({ key }) => lockOfKey(key)), named.map(lockOfIdentifier)]
+        return client.query('SELECT books_claim($1, 0, $2, $3)', [JSON.stringify(claims), shared, alone])
+      }),
+    )
+  } finally {
+    await Promise.all(clients.map((client) => client.end()))
+  }
+}
+
+const upTo40 = Array.from({ length: 40 }, (_, i) => i)
+
+t.test(
+  'copies of payments with and without identifiers, in groups at once, do not deadlock',
+  { skip },
+  async (t) => {
+    const [{ schema }] = await makeTwo(t)
+    for (let round = 0; round < 20; round++) {
+      const groups = [0, 1].map((group) =>
+        upTo40.map((i) => {
+          const identifier = { identifier: `an-identifier-of-${round}-${i}` }
+          return sampleClaim(`r${round}k${i}`, i % 2 === group ? identifier : {})
+        }),
+      )
+      await t.resolves(claimGroups(schema, groups))
+    }
+  },
+)
+
+t.test(
+  'refused payments and those that take their identifiers, in groups at once, do not deadlock',
+  { skip },
+  async (t) => {
+    const [store] = await makeTwo(t)
+    for (let round = 0; round < 20; round++) {
+      const refused = upTo40.map((i) =>
+        sampleClaim(`r${round}k${i}`, { identifier: `an-identifier-of-${round}-${i}` }),
+      )
+      const rows = await Promise.all(refused.map((claim) => claimed(store, claim)))
+      await store.ledger.applyAll(refused.map((claim, i) => change(claim, rows[i]!, 'claimed', 'rejected')))
+      const next = refused.map(({ identifier }, i) =>
+        sampleClaim(`r${round}n${i}`, { identifier: identifier! }),
+      )
+      const again = refused.map(({ identifier: _, ...claim }) => claim)
+      await t.resolves(claimGroups(store.schema, [next, again]))
+    }
+  },
+)
 
 t.test('of the same changes in two stores each is done once', { skip }, async (t) => {
   const stores = await makeTwo(t)
@@ -56,10 +138,10 @@ t.test('of the same changes in two stores each is done once', { skip }, async (t
     )
     // The one store from the first to the last, the other the other way round.
     const done = await Promise.all(
-      stores.map(({ books }, which) =>
+      stores.map(({ ledger }, which) =>
         Promise.all(
           (which === 0 ? sales : sales.toReversed()).map(({ claim, row }) =>
-            books.apply(
+            ledger.apply(
               change(
                 claim,
                 row,
@@ -101,7 +183,7 @@ t.test('of two stores that refund by one transaction at once, one does', { skip 
   for (let round = 0; round < 15; round++) {
     const sold = await Promise.all([0, 1].map((i) => sell(stores[0], `r${round}k${i}`, `0xa${round}${i}`)))
     const results = await Promise.all(
-      stores.map(({ books }, i) => books.apply(refundOf(sold[i]!, `0xb${round}`))),
+      stores.map(({ ledger }, i) => ledger.apply(refundOf(sold[i]!, `0xb${round}`))),
     )
     t.strictSame(results.toSorted(), [false, true])
   }
@@ -125,9 +207,9 @@ t.test(
       const noRefund = { network: claim.network, transaction: back }
       const turns = turned(
         [
-          () => stores[0].books.apply(refundOf(sold, back)),
+          () => stores[0].ledger.apply(refundOf(sold, back)),
           () =>
-            stores[1].books.apply(
+            stores[1].ledger.apply(
               change(claim, row, 'claimed', 'settled', {
                 ...saleOf(samplePurchase(claim, back.toUpperCase().replace('X', 'x'))),
                 noRefund,
@@ -153,7 +235,9 @@ t.test(
       const claim = sampleClaim(`paying-${round}`)
       const turns = turned(
         [
-          async () => ({ refunded: await stores[0].books.apply(refundOf(sold, `0xb${round}`, [claim.key])) }),
+          async () => ({
+            refunded: await stores[0].ledger.apply(refundOf(sold, `0xb${round}`, [claim.key])),
+          }),
           async () => ({ claimed: await claimed(stores[1], claim) }),
         ],
         round,
@@ -163,9 +247,9 @@ t.test(
       const isRefunded = done.some((one) => 'refunded' in one && one.refunded)
       if (isRefunded) refunds++
       const noRefund = { network: claim.network, transaction: `0xb${round}` }
-      const { row } = (await stores[0].books.find(claim.key))!
+      const { row } = (await stores[0].ledger.find(claim.key))!
       const sale = saleOf(samplePurchase(claim, `0xb${round}`))
-      const pays = await stores[1].books.apply(
+      const pays = await stores[1].ledger.apply(
         change(claim, row, 'claimed', 'settled', { ...sale, noRefund }),
       )
       t.equal(pays, !isRefunded)
@@ -178,11 +262,11 @@ t.test('one number of a settling key is signed with by one of two stores', { ski
   const stores = await makeTwo(t)
   for (let round = 0; round < 20; round++) {
     const begun = await Promise.allSettled(
-      stores.map(async ({ books }, i) => {
+      stores.map(async ({ ledger }, i) => {
         const claim = sampleClaim(`r${round}k${i}`)
-        const row = await claimed({ books }, claim)
+        const row = await claimed({ ledger }, claim)
         const attempt = { ...sampleAttempt, sequence: String(round), transaction: `0x${round}${i}` }
-        return books.apply(change(claim, row, 'claimed', 'settling', { attempt, durability: 'flushed' }))
+        return ledger.apply(change(claim, row, 'claimed', 'settling', { attempt, durability: 'flushed' }))
       }),
     )
     t.strictSame(begun.map(({ status }) => status).toSorted(), ['fulfilled', 'rejected'])
@@ -211,17 +295,17 @@ t.test(
       const claims = Array.from({ length: 30 }, (_, i) => sampleClaim(`r${round}k${i}`, { lease: gone.id }))
       const rows = await Promise.all(claims.map((claim) => claimed(stores[0], claim)))
       for (const store of stores) store.storeClock.nowMs += 1_001
-      // Whoever is gone is not quite gone: it writes meanwhile.
+      // A process that was declared dead may still be alive: it writes meanwhile.
       const [own, ...taken] = await Promise.all([
         Promise.all(
           claims.map((claim, i) =>
-            stores[0].books.apply(change(claim, rows[i]!, 'claimed', 'settling', { lease: gone.id })),
+            stores[0].ledger.apply(change(claim, rows[i]!, 'claimed', 'settling', { lease: gone.id })),
           ),
         ),
-        ...stores.map(({ books }, i) => books.adopt(mine[i]!, ['claimed', 'settling'], 100)),
+        ...stores.map(({ ledger }, i) => ledger.adopt(mine[i]!, ['claimed', 'settling'], 100)),
       ])
       const more = await Promise.all(
-        stores.map(({ books }, i) => books.adopt(mine[i]!, ['claimed', 'settling'], 100)),
+        stores.map(({ ledger }, i) => ledger.adopt(mine[i]!, ['claimed', 'settling'], 100)),
       )
       t.equal(
         [...taken, ...more].reduce((sum, n) => sum + n, 0),
@@ -229,11 +313,11 @@ t.test(
         'each once',
       )
       for (const [i, claim] of claims.entries()) {
-        const record = (await stores[1].books.find(claim.key))!
+        const record = (await stores[1].ledger.find(claim.key))!
         t.ok(mine.some(({ id }) => id === record.lease))
         t.equal(record.state, own[i] ? 'settling' : 'claimed')
         const late = change(claim, rows[i]!, ['claimed', 'settling'], 'settling', { lease: gone.id })
-        t.equal(await stores[0].books.apply(late), false)
+        t.equal(await stores[0].ledger.apply(late), false)
       }
     }
   },

@@ -1,6 +1,4 @@
-import { sql } from 'kysely'
 import t from 'tap'
-import { ConstraintError } from '../../../adapters/postgres/failure.ts'
 import { sampleKey, sampleStore, startMs } from '../samples.ts'
 import { apiKeysContract, renamesContract, signInNoncesContract, storesContract } from '../stores.ts'
 import { makePostgres, whySkipped } from './testPostgres.ts'
@@ -55,15 +53,3 @@ t.test(
     t.equal(results.filter(({ status }) => status === 'fulfilled').length, 1)
   },
 )
-
-t.test('no other tool takes a former username either', { skip }, async (t) => {
-  const { stores, database } = await makePostgres(t)
-  for (const id of ['s1', 's2']) await stores.create(sampleStore(id), null, sampleKey(`k-${id}`, id))
-  await stores.update('s1', { username: 'other' }, startMs)
-  const take = sql`UPDATE stores SET username = 's1', updated_at_ms = ${startMs} WHERE id = 's2'`
-  await t.rejects(
-    take.execute(database.query),
-    new ConstraintError('stores_username_key', "a former username is another store's"),
-  )
-  t.equal((await stores.find('s2'))!.username, 's2')
-})

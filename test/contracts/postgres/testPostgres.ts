@@ -1,5 +1,5 @@
 import type { Test } from 'tap'
-import { openPostgres, type PostgresOptions } from '../../../adapters/postgres/openPostgres.ts'
+import { openPostgres, type PostgresOptions } from '../../../adapters/store/postgres/openPostgres.ts'
 import { silentLog } from '../../../core/ports/log.ts'
 import { databaseUrl, newSchema } from '../../helpers/postgres.ts'
 import { testClock } from '../samples.ts'

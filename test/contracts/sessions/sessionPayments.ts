@@ -2,8 +2,8 @@ import type { Test } from 'tap'
 import { entriesOfRefund } from '../../../core/domain/ledger.ts'
 import { SESSION_LIFETIME_MS } from '../../../core/domain/session.ts'
 import { webhookKinds } from '../../../core/domain/webhook.ts'
-import type { SessionMove } from '../../../core/ports/store/books.ts'
-import { UNPAID_KEPT_MS } from '../../../core/ports/store/sessions.ts'
+import type { SessionMove } from '../../../core/ports/store/ledger.ts'
+import { UNPAID_RETENTION_MS } from '../../../core/ports/store/sessions.ts'
 import type { DataStore } from '../../../core/ports/store/store.ts'
 import {
   change,
@@ -22,7 +22,7 @@ import { sampleSession } from './sessions.ts'
 
 export type SessionPaymentsUnderTest = Pick<
   DataStore,
-  'books' | 'purchases' | 'sessions' | 'links' | 'stores' | 'webhooks'
+  'ledger' | 'purchases' | 'sessions' | 'links' | 'stores' | 'webhooks'
 > & { readonly clock: TestClock }
 
 /** What every store keeps of a session and the payments for it: each move is in the commit of the payment's change. */
@@ -42,21 +42,21 @@ export function sessionPaymentsContract(t: Test, make: (t: Test) => Promise<Sess
     }
     type Paying = Awaited<ReturnType<typeof pay>>
     const begin = ({ claim, row }: Paying) =>
-      under.books.apply(
+      under.ledger.apply(
         change(claim, row, 'claimed', 'settling', {
           ...{ attempt: sampleAttempt, durability: 'flushed', ...does('take') },
         }),
       )
     const land = ({ claim, row }: Paying, from: 'settling' | 'failed_final' = 'settling') =>
-      under.books.apply(
+      under.ledger.apply(
         change(claim, row, from, 'delivered', {
           ...saleOf(samplePurchase(claim, `0x${claim.purchaseId}`, { status: 'delivered' })),
           ...does('confirm'),
-          tells: [{ kind: 'purchase.confirmed' }, { kind: 'payment.confirmed' }],
+          events: [{ kind: 'purchase.confirmed' }, { kind: 'payment.confirmed' }],
         }),
       )
     const fail = ({ claim, row }: Paying) =>
-      under.books.apply(change(claim, row, 'settling', 'failed_final', does('fail')))
+      under.ledger.apply(change(claim, row, 'settling', 'failed_final', does('fail')))
     const session = async () => (await under.sessions.find('session'))!
     const endpoint = { id: 'e1', storeId: 's1', url: 'https://a.test', description: '', salt: 's' }
     const listen = (sinceMs: number) =>
@@ -71,7 +71,7 @@ export function sessionPaymentsContract(t: Test, make: (t: Test) => Promise<Sess
     t.strictSame(begun.toSorted(), [false, true])
     const [first, second] = begun[0] ? [one, two] : [two, one]
     t.match(await s.session(), { state: 'open', paymentRow: first.row, paid: null })
-    t.match(await s.books.find(second.claim.key), { state: 'claimed', attempt: null })
+    t.match(await s.ledger.find(second.claim.key), { state: 'claimed', attempt: null })
     t.equal(await s.land(first), true)
     t.match(await s.session(), {
       ...{ state: 'confirmed', endedAtMs: s.clock.nowMs, paymentRow: first.row },
@@ -84,11 +84,11 @@ export function sessionPaymentsContract(t: Test, make: (t: Test) => Promise<Sess
     })
     const purchase = await s.purchases.find(first.claim.purchaseId)
     t.match(purchase, { linkId: null, sessionId: 'session', status: 'delivered' })
-    t.equal(await s.begin(second), false, 'nobody pays it again')
+    t.equal(await s.begin(second), false, 'it is not paid again')
     t.strictSame((await s.purchases.ledgerCheck()).broken, [])
   })
 
-  t.test('while a payment is being settled neither its time nor anybody ends it', async (t) => {
+  t.test('while a payment is being settled neither its time nor a caller ends it', async (t) => {
     const s = await stage(t)
     const one = await s.pay('1')
     await s.begin(one)
@@ -104,9 +104,9 @@ export function sessionPaymentsContract(t: Test, make: (t: Test) => Promise<Sess
     const s = await stage(t)
     const [one, two] = [await s.pay('1'), await s.pay('2')]
     await s.begin(one)
-    await s.books.apply(change(two.claim, two.row, 'claimed', 'rejected', does('release')))
+    await s.ledger.apply(change(two.claim, two.row, 'claimed', 'rejected', does('release')))
     t.match(await s.session(), { paymentRow: one.row }, 'not by another one')
-    await s.books.apply(
+    await s.ledger.apply(
       change(one.claim, one.row, 'settling', 'rejected', { attempt: null, ...does('release') }),
     )
     t.match(await s.session(), { state: 'open', paymentRow: null, failures: 0 })
@@ -133,8 +133,8 @@ export function sessionPaymentsContract(t: Test, make: (t: Test) => Promise<Sess
       await s.begin(one)
       await s.fail(one)
       await s.begin(two)
-      t.equal(await s.land(one, 'failed_final'), false, 'somebody else pays')
-      t.match(await s.books.find(one.claim.key), { state: 'failed_final' })
+      t.equal(await s.land(one, 'failed_final'), false, 'another buyer pays')
+      t.match(await s.ledger.find(one.claim.key), { state: 'failed_final' })
       t.equal(await s.purchases.find(one.claim.purchaseId), undefined)
       await s.fail(two)
       t.equal(await s.land(one, 'failed_final'), true)
@@ -159,13 +159,13 @@ export function sessionPaymentsContract(t: Test, make: (t: Test) => Promise<Sess
       const s = await stage(t)
       const one = await s.pay('1')
       s.clock.nowMs = (await s.session()).expiresAtMs
-      t.equal(await s.begin(one), false, 'its time is over, before anybody has written so')
+      t.equal(await s.begin(one), false, 'its time is over, before any process has written it')
       s.clock.nowMs -= 1
       const other = { ...one, claim: { ...one.claim, purchaseId: 'another' } }
       t.equal(await s.begin(other), false)
       t.match(await s.session(), { paymentRow: null })
       t.equal(await s.begin(one), true)
-      await s.books.apply(change(other.claim, other.row, 'settling', 'failed_final', does('fail')))
+      await s.ledger.apply(change(other.claim, other.row, 'settling', 'failed_final', does('fail')))
       t.match(await s.session(), { paymentRow: one.row, failures: 0 })
     },
   )
@@ -182,7 +182,7 @@ export function sessionPaymentsContract(t: Test, make: (t: Test) => Promise<Sess
     }
   })
 
-  t.test('whoever listens hears of its end in the same commit, once', async (t) => {
+  t.test('a listener is notified of its end once, in the same commit', async (t) => {
     const s = await stage(t)
     await s.listen(startMs - 1)
     const one = await s.pay('1')
@@ -192,12 +192,14 @@ export function sessionPaymentsContract(t: Test, make: (t: Test) => Promise<Sess
     s.clock.nowMs += 31 * 60_000
     t.equal(await s.sessions.expire(s.clock.nowMs, 10), 1)
     t.equal(await s.sessions.expire(s.clock.nowMs, 10), 0)
-    const told = (await s.webhooks.unspread(10)).map(({ kind, purchaseId, sessionId, linkId, storeId }) => ({
-      ...{ kind, purchaseId, sessionId, linkId, storeId },
-    }))
+    const notified = (await s.webhooks.awaitingFanOut(10)).map(
+      ({ kind, purchaseId, sessionId, linkId, storeId }) => ({
+        ...{ kind, purchaseId, sessionId, linkId, storeId },
+      }),
+    )
     const { purchaseId } = one.claim
     const of = { linkId: null, storeId: 's1' }
-    t.strictSame(told, [
+    t.strictSame(notified, [
       { kind: 'purchase.confirmed', purchaseId, sessionId: 'session', ...of },
       { kind: 'payment.confirmed', purchaseId, sessionId: 'session', ...of },
       { kind: 'payment.expired', purchaseId: null, sessionId: 'quiet', ...of },
@@ -220,7 +222,7 @@ export function sessionPaymentsContract(t: Test, make: (t: Test) => Promise<Sess
     await late.sessions.cancel('session', startMs)
     const { claim, row } = await late.pay('1')
     const owed = saleOf(samplePurchase(claim, '0x1', { status: 'refund_due' }))
-    t.equal(await late.books.apply(change(claim, row, 'claimed', 'refund_due', owed)), true)
+    t.equal(await late.ledger.apply(change(claim, row, 'claimed', 'refund_due', owed)), true)
 
     for (const s of [paid, failed, late]) {
       await s.sessions.create(sampleSession('unpaid', { createdAtMs: startMs + 1 }))
@@ -228,7 +230,7 @@ export function sessionPaymentsContract(t: Test, make: (t: Test) => Promise<Sess
       await s.sessions.expire(overMs, 10)
       const { state } = await s.session()
       // As often as it takes: what stays does not keep others from being forgotten.
-      for (let i = 0; i < 3; i++) await s.sessions.forget(overMs + UNPAID_KEPT_MS, 1)
+      for (let i = 0; i < 3; i++) await s.sessions.forget(overMs + UNPAID_RETENTION_MS, 1)
       t.equal(await s.sessions.find('unpaid'), undefined)
       t.match(await s.session(), { state })
       t.strictSame((await s.purchases.ledgerCheck()).broken, [])
@@ -247,7 +249,7 @@ export function sessionPaymentsContract(t: Test, make: (t: Test) => Promise<Sess
       purchaseStatus: 'reorged' as const,
       entries: entriesOfRefund(samplePurchase(claim, '0x1')),
     }
-    t.equal(await s.books.apply(change(claim, row, 'delivered', 'reorged', gone)), true)
+    t.equal(await s.ledger.apply(change(claim, row, 'delivered', 'reorged', gone)), true)
     t.match(await s.session(), { state: 'confirmed', paid: { status: 'reorged' } })
     t.match((await s.sessions.list('s1', { limit: 9, nowMs: startMs })).sessions, [
       { paid: { status: 'reorged' } },
@@ -255,12 +257,12 @@ export function sessionPaymentsContract(t: Test, make: (t: Test) => Promise<Sess
     t.strictSame((await s.purchases.ledgerCheck()).broken, [])
     const back = saleOf(samplePurchase(claim, '0xback', { status: 'delivered' }))
     t.equal(
-      await s.books.apply(change(claim, row, 'reorged', 'delivered', { ...back, ...does('confirm') })),
+      await s.ledger.apply(change(claim, row, 'reorged', 'delivered', { ...back, ...does('confirm') })),
       true,
     )
     t.match(await s.session(), { state: 'confirmed', paid: { status: 'delivered', txHash: '0xback' } })
     const owed = { purchaseStatus: 'refund_due' } as const
-    t.equal(await s.books.apply(change(claim, row, 'delivered', 'refund_due', owed)), true)
+    t.equal(await s.ledger.apply(change(claim, row, 'delivered', 'refund_due', owed)), true)
     t.equal(await status(), 'refund_due')
     t.strictSame((await s.purchases.ledgerCheck()).broken, [])
   })
@@ -272,7 +274,7 @@ export function sessionPaymentsContract(t: Test, make: (t: Test) => Promise<Sess
       const sold = await s.pay('1')
       await s.begin(sold)
       const sale = saleOf(samplePurchase(sold.claim, '0x1', { status: 'delivered' }))
-      t.equal(await s.books.apply(change(sold.claim, sold.row, 'settling', 'delivered', sale)), true)
+      t.equal(await s.ledger.apply(change(sold.claim, sold.row, 'settling', 'delivered', sale)), true)
       t.strictSame((await s.purchases.ledgerCheck()).broken.toSorted(), [
         `purchase ${sold.claim.purchaseId} is delivered, its session session is open`,
         `session session is open, its payment is delivered with purchase ${sold.claim.purchaseId}`,
@@ -280,7 +282,7 @@ export function sessionPaymentsContract(t: Test, make: (t: Test) => Promise<Sess
       const other = await stage(t)
       const one = await other.pay('1')
       await other.begin(one)
-      await other.books.apply(change(one.claim, one.row, 'settling', 'rejected', { attempt: null }))
+      await other.ledger.apply(change(one.claim, one.row, 'settling', 'rejected', { attempt: null }))
       t.match((await other.purchases.ledgerCheck()).broken, [
         /session session is open, its payment is rejected/,
       ])
@@ -294,8 +296,8 @@ export function sessionPaymentsContract(t: Test, make: (t: Test) => Promise<Sess
     await s.begin(one)
     const { claim, row } = one
     const sale = saleOf(samplePurchase(claim, '0x1', { status: 'delivered' }))
-    const silent = { ...sale, ...does('confirm'), tells: [{ kind: 'purchase.confirmed' as const }] }
-    t.equal(await s.books.apply(change(claim, row, 'settling', 'delivered', silent)), true)
+    const silent = { ...sale, ...does('confirm'), events: [{ kind: 'purchase.confirmed' as const }] }
+    t.equal(await s.ledger.apply(change(claim, row, 'settling', 'delivered', silent)), true)
     const { broken } = await s.purchases.ledgerCheck()
     t.match(broken, [/session session is confirmed without an event/])
   })

@@ -1,10 +1,10 @@
 import type { Test } from 'tap'
 import type { Sessions } from '../../../core/ports/store/sessions.ts'
-import { type BooksUnderTest, change, claimed, sampleAttempt, sampleClaim, startMs } from '../samples.ts'
-import { turned } from '../turned.ts'
+import { turned } from '../rotated.ts'
+import { change, claimed, type LedgerUnderTest, sampleAttempt, sampleClaim, startMs } from '../samples.ts'
 import { sampleSession } from './sessions.ts'
 
-type UnderTest = Pick<BooksUnderTest, 'books'> & { readonly sessions: Sessions }
+type UnderTest = Pick<LedgerUnderTest, 'ledger'> & { readonly sessions: Sessions }
 
 /** What two stores of the same tables promise of a session: one begins to pay it, or cancels it, and never both. */
 export async function sessionRace(t: Test, [here, there]: readonly [UnderTest, UnderTest]): Promise<void> {
@@ -15,7 +15,7 @@ export async function sessionRace(t: Test, [here, there]: readonly [UnderTest, U
       const claim = sampleClaim(`${round}-${name}`, { sessionId: id, linkId: null })
       const row = await claimed(store, claim)
       return () =>
-        store.books.apply(
+        store.ledger.apply(
           change(claim, row, 'claimed', 'settling', {
             ...{ attempt: { ...sampleAttempt, sequence: null }, durability: 'flushed' },
             session: { id, does: 'take' },

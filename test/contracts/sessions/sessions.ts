@@ -3,12 +3,12 @@ import type { Test } from 'tap'
 import { SESSION_LIFETIME_MS, type Session, statusOf } from '../../../core/domain/session.ts'
 import type { Links } from '../../../core/ports/store/links.ts'
 import {
-  IDEMPOTENCY_KEPT_MS,
+  IDEMPOTENCY_RETENTION_MS,
   type NewSession,
   type Sessions,
   UNPAID_COUNTED_MS,
-  UNPAID_KEPT_MS,
   UNPAID_PER_OPEN,
+  UNPAID_RETENTION_MS,
 } from '../../../core/ports/store/sessions.ts'
 import type { Stores } from '../../../core/ports/store/stores.ts'
 import { sampleKey, sampleLink, sampleStore, startMs, type TestClock } from '../samples.ts'
@@ -85,7 +85,7 @@ export function sessionsContract(t: Test, make: (t: Test) => Promise<SessionsUnd
       })
       const elsewhere = await sessions.create(sampleSession('e', { storeId: 's2', idempotency }))
       t.equal(elsewhere.id, 'e', 'the key of another store is another key')
-      await sessions.expire(startMs + IDEMPOTENCY_KEPT_MS + 1, 10)
+      await sessions.expire(startMs + IDEMPOTENCY_RETENTION_MS + 1, 10)
       const later = await sessions.create(sampleSession('f', { idempotency }))
       t.equal(later.id, 'f', 'and is free after a day')
     },
@@ -109,7 +109,7 @@ export function sessionsContract(t: Test, make: (t: Test) => Promise<SessionsUnd
     t.equal((await add('g')).id, 'g', 'one that has ended makes room')
     const laterMs = startMs + SESSION_LIFETIME_MS
     const later = { createdAtMs: laterMs, expiresAtMs: laterMs + SESSION_LIFETIME_MS }
-    t.equal((await add('h', later)).id, 'h', 'also before anybody has written that it has')
+    t.equal((await add('h', later)).id, 'h', 'also before the expiry is written')
   })
 
   t.test('who cancels what he makes, or lets it expire, makes so much a day and no more', async (t) => {
@@ -137,20 +137,20 @@ export function sessionsContract(t: Test, make: (t: Test) => Promise<SessionsUnd
     const { sessions } = await make(t)
     for (const id of ['expired-1', 'expired-2', 'canceled', 'later']) await sessions.create(sampleSession(id))
     await sessions.create(
-      sampleSession('open', { createdAtMs: startMs + 1, expiresAtMs: startMs + 2 * UNPAID_KEPT_MS }),
+      sampleSession('open', { createdAtMs: startMs + 1, expiresAtMs: startMs + 2 * UNPAID_RETENTION_MS }),
     )
     await sessions.cancel('canceled', startMs + 1)
     await sessions.cancel('later', startMs + SESSION_LIFETIME_MS - 1)
     const overMs = startMs + SESSION_LIFETIME_MS
-    t.equal(await sessions.forget(startMs + 2 * UNPAID_KEPT_MS, 1), 1, 'the one that ended first')
+    t.equal(await sessions.forget(startMs + 2 * UNPAID_RETENTION_MS, 1), 1, 'the one that ended first')
     t.equal(await sessions.find('canceled'), undefined)
     await sessions.expire(overMs, 10)
-    t.equal(await sessions.forget(overMs + UNPAID_KEPT_MS - 2, 10), 0)
-    t.equal(await sessions.forget(overMs + UNPAID_KEPT_MS - 1, 10), 1, 'of those that ended so long ago')
+    t.equal(await sessions.forget(overMs + UNPAID_RETENTION_MS - 2, 10), 0)
+    t.equal(await sessions.forget(overMs + UNPAID_RETENTION_MS - 1, 10), 1, 'of those that ended so long ago')
     t.strictSame(await ids(sessions, {}), ['open', 'expired-2', 'expired-1'])
-    t.equal(await sessions.forget(overMs + UNPAID_KEPT_MS, 1), 1)
-    t.equal(await sessions.forget(overMs + UNPAID_KEPT_MS, 1), 1)
-    t.equal(await sessions.forget(overMs + UNPAID_KEPT_MS, 1), 0)
+    t.equal(await sessions.forget(overMs + UNPAID_RETENTION_MS, 1), 1)
+    t.equal(await sessions.forget(overMs + UNPAID_RETENTION_MS, 1), 1)
+    t.equal(await sessions.forget(overMs + UNPAID_RETENTION_MS, 1), 0)
     t.strictSame(await ids(sessions, {}), ['open'])
   })
 
@@ -178,7 +178,11 @@ export function sessionsContract(t: Test, make: (t: Test) => Promise<SessionsUnd
     await sessions.cancel('p4', startMs)
     const nowMs = startMs + 2_500
     t.strictSame(await ids(sessions, { status: 'open', nowMs }), ['p3', 'p2'])
-    t.strictSame(await ids(sessions, { status: 'expired', nowMs }), ['p1', 'p0'], 'before anybody wrote it')
+    t.strictSame(
+      await ids(sessions, { status: 'expired', nowMs }),
+      ['p1', 'p0'],
+      'before the expiry is written',
+    )
     t.equal(await sessions.expire(nowMs, 1), 1)
     t.strictSame(
       await ids(sessions, { status: 'expired', nowMs }),

@@ -3,10 +3,10 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
-import { openSqlite } from '../../../adapters/sqlite/openSqlite.ts'
+import { openSqlite } from '../../../adapters/store/sqlite/openSqlite.ts'
 import { systemClock } from '../../../core/ports/clock.ts'
 import { silentLog } from '../../../core/ports/log.ts'
-import { change, claimed, sampleAnswer, sampleClaim } from '../samples.ts'
+import { change, claimed, sampleClaim, sampleResponse } from '../samples.ts'
 
 const hasStrace = spawnSync('strace', ['-V']).status === 0
 
@@ -46,14 +46,14 @@ t.test('large answers that many ask for hold up neither the event loop nor a wri
   for (const name of ['k1', 'k2', 'k3', 'k4']) {
     const claim = sampleClaim(name)
     const row = await claimed(store, claim)
-    const answer = { ...sampleAnswer, body: Buffer.alloc(20_000_000, name) }
-    await store.books.apply(change(claim, row, 'claimed', 'delivered', { answer }))
+    const response = { ...sampleResponse, body: Buffer.alloc(20_000_000, name) }
+    await store.ledger.apply(change(claim, row, 'claimed', 'delivered', { response }))
     rows.push(row)
   }
-  await store.books.answerOf(0)
+  await store.ledger.responseOf(0)
   const order: string[] = []
   const asked = rows.flatMap((row) =>
-    Array.from({ length: 16 }, () => store.books.answerOf(row).then((answer) => answer!.body)),
+    Array.from({ length: 16 }, () => store.ledger.responseOf(row).then((response) => response!.body)),
   )
   const [bodies] = await Promise.all([
     Promise.all(asked).finally(() => order.push('answers')),

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import t from 'tap'
-import { createBudgets } from '../../../adapters/chains/budgets.ts'
-import { openSqlite } from '../../../adapters/sqlite/openSqlite.ts'
+import { Budgets } from '../../../adapters/chains/budgets.ts'
+import { openSqlite } from '../../../adapters/store/sqlite/openSqlite.ts'
 import type { PaymentIdentity } from '../../../core/domain/payment.ts'
 import { systemClock } from '../../../core/ports/clock.ts'
 import { silentLog } from '../../../core/ports/log.ts'
@@ -42,7 +42,7 @@ t.test('a gateway that is killed over and over gives a store no second day', asy
   let spent = 0n
   let refused = 0
   for (let process = 0; process < 30; process++) {
-    const budgets = createBudgets({ ...limits, network, gasBook })
+    const budgets = new Budgets({ ...limits, network, gasBook })
     await budgets.start()
     for (let i = 0; i < 5; i++) {
       const flight = budgets.take({ ...identity, key: `${process}-${i}` }, 'store')

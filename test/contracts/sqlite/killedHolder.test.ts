@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
-import { openSqlite } from '../../../adapters/sqlite/openSqlite.ts'
+import { openSqlite } from '../../../adapters/store/sqlite/openSqlite.ts'
 import { systemClock } from '../../../core/ports/clock.ts'
 import { silentLog } from '../../../core/ports/log.ts'
 
@@ -14,7 +14,7 @@ t.test(
   { skip: process.platform !== 'linux' && 'Linux says which process has ended' },
   async (t) => {
     const path = join(t.testdir(), 'tollgate.db')
-    const { books, leases, close } = await openSqlite({ path, clock: systemClock, log: silentLog })
+    const { ledger, leases, close } = await openSqlite({ path, clock: systemClock, log: silentLog })
     t.teardown(() => close())
     const child = fork(program, [path, 'settle:a', 'k1', '60000'], { execArgv: [] })
     t.teardown(() => child.kill('SIGKILL'))
@@ -23,12 +23,12 @@ t.test(
     t.equal(await leases.take('settle:a', 60_000), undefined, 'it lives')
     child.kill('SIGSTOP')
     t.equal(await leases.take('settle:a', 60_000), undefined, 'it stands still, and may go on')
-    t.equal(await books.adopt(mine, ['claimed'], 10), 0)
+    t.equal(await ledger.adopt(mine, ['claimed'], 10), 0)
     const exit = once(child, 'exit')
     child.kill('SIGKILL')
     await exit
     t.ok(await leases.take('settle:a', 60_000), 'nobody has it any more')
-    t.equal(await books.adopt(mine, ['claimed'], 10), 1, 'nor works on its payments')
+    t.equal(await ledger.adopt(mine, ['claimed'], 10), 1, 'nor works on its payments')
     t.equal(await leases.take('settle:a', 60_000), undefined, 'now it is ours')
   },
 )

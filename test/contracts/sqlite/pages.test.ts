@@ -1,5 +1,5 @@
 import t from 'tap'
-import { openSqlite } from '../../../adapters/sqlite/openSqlite.ts'
+import { openSqlite } from '../../../adapters/store/sqlite/openSqlite.ts'
 import { silentLog } from '../../../core/ports/log.ts'
 import { sampleKey, sampleLink, sampleStore, startMs, testClock } from '../samples.ts'
 import { sampleSession } from '../sessions/sessions.ts'

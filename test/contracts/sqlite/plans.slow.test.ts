@@ -5,46 +5,39 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
-import { prepareOperations } from '../../../adapters/sqlite/commit/operations.ts'
-import { migrate } from '../../../adapters/sqlite/migrate.ts'
+import { prepareOperations } from '../../../adapters/store/sqlite/commit/operations.ts'
+import { migrate } from '../../../adapters/store/sqlite/migrate.ts'
 
 /** What may read a whole table without an index, and why that does not grow with sales, links or checks. */
 const allowed: readonly { readonly table: string; readonly sql: RegExp; readonly why: string }[] = [
   { table: 'leases', sql: /./, why: 'one row a process' },
-  { table: 'letters', sql: /^DELETE FROM letters/, why: 'what processes have not read yet' },
-  { table: 'sums_due', sql: /./, why: 'what waits to be added up, two seconds of sales' },
+  { table: 'messages', sql: /^DELETE FROM messages/, why: 'what processes have not read yet' },
+  { table: 'rollups_due', sql: /./, why: 'what waits to be added up, two seconds of sales' },
   {
     table: 'payments',
     sql: /^UPDATE payments SET .* AND \(0\)/,
     why: 'a change from no state at all: SQLite sees that it is never true, and reads nothing',
   },
   {
-    table: 'answers',
-    sql: /FROM answers a JOIN payments .* ORDER BY a.payment_id$/,
-    why: 'read in the order of its key until the first that is young',
-  },
-  {
-    table: 'fee_sums',
-    sql: /^SELECT (DISTINCT month FROM fee_sums|\* FROM fee_sums WHERE month = \?)$/,
+    table: 'fee_rollups',
+    sql: /^SELECT (DISTINCT month FROM fee_rollups|\* FROM fee_rollups WHERE month = \?)$/,
     why: 'the ledger check reads everything, and of this a row a store, month and token',
   },
   {
-    table: 'judged_days',
-    sql: /^DELETE FROM judged_days/,
+    table: 'ledger_checked_days',
+    sql: /^DELETE FROM ledger_checked_days/,
     why: 'one row a day, when something of an old one moves',
   },
   {
     table: 'username_redirects',
-    sql: /^delete from "username_redirects"/,
+    sql: /^DELETE FROM username_redirects/,
     why: 'one row a store that was renamed, when one is',
   },
   {
-    table: 'username_redirects',
-    sql: /^insert into "stores"/,
+    table: 'slug_redirects',
+    sql: /^INSERT INTO links/,
     why: 'children of a new row: SQLite looks for them only while a foreign key is broken',
   },
-  { table: 'signups', sql: /^insert into "stores"/, why: 'the same' },
-  { table: 'slug_redirects', sql: /^insert into "links"/, why: 'the same' },
 ]
 
 /** Every text that is prepared meanwhile, as {@link statementsOf} gives them. */
@@ -134,7 +127,12 @@ t.test(
 
     const statements = await statementsOf(t, './ports.slow.test.ts')
     const isOfAll = (part: string) => [...statements].some((sql) => sql.includes(part))
-    for (const part of ['INSERT INTO payments', 'count_buyers', 'SELECT status, headers, body', 'sums_due'])
+    for (const part of [
+      'INSERT INTO payments',
+      'count_buyers',
+      'SELECT status, headers, body',
+      'rollups_due',
+    ])
       t.ok(isOfAll(part), `every thread is listened to: ${part}`)
     const unused = new Set(allowed)
     for (const sql of [...statements, ...stepsOfTriggers(database)]) {

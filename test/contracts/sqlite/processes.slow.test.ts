@@ -5,7 +5,7 @@ import { createInterface } from 'node:readline'
 import { setTimeout } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
-import { openSqlite } from '../../../adapters/sqlite/openSqlite.ts'
+import { openSqlite } from '../../../adapters/store/sqlite/openSqlite.ts'
 import { entriesOfRefund } from '../../../core/domain/ledger.ts'
 import type { PaymentState } from '../../../core/domain/payment.ts'
 import { systemClock } from '../../../core/ports/clock.ts'
@@ -35,17 +35,17 @@ t.test(
       const exits = children.map((child) => once(child, 'exit'))
       await Promise.all(children.map((child) => once(child, 'message')))
       for (const child of children) child.send('go')
-      const answers = (await Promise.all(children.map((child) => once(child, 'message')))).flatMap(
+      const responses = (await Promise.all(children.map((child) => once(child, 'message')))).flatMap(
         ([sent]) => sent,
       ) as {
         won: boolean
         purchaseId: string
       }[]
       await Promise.all(exits)
-      const winners = answers.filter((a) => a.won)
-      t.equal(answers.length, 100)
+      const winners = responses.filter((a) => a.won)
+      t.equal(responses.length, 100)
       t.equal(winners.length, 1)
-      t.ok(answers.every((a) => a.purchaseId === winners[0]?.purchaseId))
+      t.ok(responses.every((a) => a.purchaseId === winners[0]?.purchaseId))
     }
   },
 )
@@ -54,14 +54,14 @@ t.test(
   'a process that is killed loses nothing that was acknowledged, and leaves nothing half done',
   async (t) => {
     const path = join(t.testdir(), 'tollgate.db')
-    const said = new Map<string, PaymentState>()
+    const states = new Map<string, PaymentState>()
     for (let round = 0; round < 6; round++) {
       const child = start(t, 'seller', path, `round${round}`)
       let lines = 0
       const killAfter = 40 + round * 97
       for await (const line of createInterface({ input: child.stdout! })) {
         const [state, key] = line.split(' ') as [PaymentState, string]
-        said.set(key, state)
+        states.set(key, state)
         if (++lines === killAfter) child.kill('SIGKILL')
       }
       t.ok(lines >= killAfter)
@@ -71,12 +71,12 @@ t.test(
     t.teardown(() => store.close())
     const order: PaymentState[] = ['claimed', 'settling', 'settled']
     const lost: string[] = []
-    for (const [name, state] of said) {
-      const record = await store.books.find(keyOf(name))
+    for (const [name, state] of states) {
+      const record = await store.ledger.find(keyOf(name))
       const isThere = record !== undefined && order.indexOf(record.state) >= order.indexOf(state)
-      const answer = record && (await store.books.answerOf(record.row))
-      const hasAnswer = order.indexOf(state) < 1 || answer?.body.length === 5_000
-      if (!isThere || !hasAnswer) lost.push(`${state} ${name}, found ${record?.state}`)
+      const response = record && (await store.ledger.responseOf(record.row))
+      const hasResponse = order.indexOf(state) < 1 || response?.body.length === 5_000
+      if (!isThere || !hasResponse) lost.push(`${state} ${name}, found ${record?.state}`)
     }
     t.strictSame(lost, [])
     const findings = await checkedLedger(store.purchases)
@@ -85,7 +85,7 @@ t.test(
       unbalanced: { length: 0 },
       chargedPayments: findings.purchases,
     })
-    t.ok(findings.purchases >= [...said.values()].filter((state) => state === 'settled').length)
+    t.ok(findings.purchases >= [...states.values()].filter((state) => state === 'settled').length)
     for (const { purchaseId } of findings.transactions) {
       if ((await store.purchases.ledger(purchaseId)).length !== 4) t.fail(`half a sale: ${purchaseId}`)
     }
@@ -120,18 +120,18 @@ t.test('a change made by a neighbour reaches the caches of this process', async 
   const [here, there] = await Promise.all([open(path, 5), open(path)])
   const { changes } = here
   t.teardown(() => Promise.all([here.close(), there.close()]))
-  const heard: Change[] = []
+  const received: Change[] = []
   const waiting: { count: number; resolve: () => void }[] = []
   changes.subscribe((change) => {
-    heard.push(change)
-    for (const one of waiting) if (heard.length >= one.count) one.resolve()
+    received.push(change)
+    for (const one of waiting) if (received.length >= one.count) one.resolve()
   })
   const hear = async (count: number) => {
     await new Promise<void>((resolve) => {
       waiting.push({ count, resolve })
-      if (heard.length >= count) resolve()
+      if (received.length >= count) resolve()
     })
-    return heard.splice(0)
+    return received.splice(0)
   }
   const link = (slug: string) => ({ kind: 'link', username: 'ann', slug })
 
@@ -156,15 +156,15 @@ t.test('whoever missed changes that were pruned is told that every store changed
   stayAlive(t)
   const store = await open(':memory:', 5)
   t.teardown(() => store.close())
-  const heard: string[] = []
+  const received: string[] = []
   const until = (length: number) =>
     new Promise<void>((resolve) => {
-      const look = () => heard.length >= length && resolve()
+      const look = () => received.length >= length && resolve()
       store.changes.subscribe(look)
       look()
     })
   // Before there is anything to hear: a look may come between any two of these lines.
-  store.changes.subscribe(({ username }) => void heard.push(username))
+  store.changes.subscribe(({ username }) => void received.push(username))
   await store.stores.create(sampleStore('s1', { username: 'ann' }), null, sampleKey('k1', 's1'))
   await until(1)
   await store.database.writer.write('runAll', [
@@ -172,17 +172,17 @@ t.test('whoever missed changes that were pruned is told that every store changed
     { sql: "INSERT INTO changes (id, kind, username) VALUES (9000, 'store', 'zoe')", parameters: [] },
   ])
   await until(3)
-  t.strictSame(heard, ['ann', 'ann', 'zoe'])
+  t.strictSame(received, ['ann', 'ann', 'zoe'])
 })
 
 t.test('many changes at once are heard in their order, each once, though a listener fails', async (t) => {
   stayAlive(t)
   const store = await open(':memory:', 5)
   t.teardown(() => store.close())
-  const heard: string[] = []
+  const received: string[] = []
   const { promise: all, resolve } = Promise.withResolvers<void>()
   store.changes.subscribe(({ username }) => {
-    if (heard.push(username) === 1_000) resolve()
+    if (received.push(username) === 1_000) resolve()
   })
   store.changes.subscribe(({ username }) => {
     if (username === 'u300') throw new Error('this one can not take it')
@@ -195,7 +195,7 @@ t.test('many changes at once are heard in their order, each once, though a liste
     },
   ])
   await all
-  t.strictSame(heard, names)
+  t.strictSame(received, names)
 })
 
 t.test('of two stores on one file that refund by one transaction at once, one does', async (t) => {
@@ -205,9 +205,9 @@ t.test('of two stores on one file that refund by one transaction at once, one do
   for (let round = 0; round < 20; round++) {
     const sold = await Promise.all([0, 1].map((i) => sell(stores[0], `r${round}k${i}`, `0xa${round}${i}`)))
     const results = await Promise.all(
-      stores.map(({ books }, i) => {
+      stores.map(({ ledger }, i) => {
         const { claim, row, purchase } = sold[i]!
-        return books.apply(
+        return ledger.apply(
           change(claim, row, 'settled', 'refunded', {
             purchaseStatus: 'refunded',
             entries: entriesOfRefund(purchase),
@@ -235,29 +235,29 @@ async function patiently<T>(ask: () => Promise<T | undefined | 0>): Promise<T> {
   }
 }
 
-const saidBy = async (child: ChildProcess): Promise<unknown> => (await once(child, 'message'))[0]
+const errorTextOf = async (child: ChildProcess): Promise<unknown> => (await once(child, 'message'))[0]
 
 t.test('what a killed process was at is taken over by one other, as soon as its lease is over', async (t) => {
   const path = join(t.testdir(), 'tollgate.db')
   const stores = [await open(path), await open(path)] as const
   t.teardown(() => Promise.all(stores.map((store) => store.close())))
   const child = start(t, 'holder', path, 'process:child', 'k1', '1500')
-  t.match(await saidBy(child), { won: true })
+  t.match(await errorTextOf(child), { won: true })
   const mine = (await Promise.all(stores.map(({ leases }, i) => leases.take(`process:${i}`, 60_000)))) as [
     Lease,
     Lease,
   ]
-  t.equal(await stores[0].books.adopt(mine[0], ['claimed'], 10), 0, 'it lives')
+  t.equal(await stores[0].ledger.adopt(mine[0], ['claimed'], 10), 0, 'it lives')
   child.kill('SIGKILL')
   await once(child, 'exit')
   const counts = await patiently(async () => {
-    const both = await Promise.all(stores.map(({ books }, i) => books.adopt(mine[i]!, ['claimed'], 10)))
+    const both = await Promise.all(stores.map(({ ledger }, i) => ledger.adopt(mine[i]!, ['claimed'], 10)))
     return both.some(Boolean) ? both : 0
   })
   t.equal(counts[0]! + counts[1]!, 1)
-  const record = await stores[1].books.find(keyOf('k1'))
+  const record = await stores[1].ledger.find(keyOf('k1'))
   t.equal(record?.lease, mine[counts[0] === 1 ? 0 : 1].id)
-  t.match(await stores[1].books.due({ states: ['claimed'], limit: 10 }), [{ row: record!.row }])
+  t.match(await stores[1].ledger.due({ states: ['claimed'], limit: 10 }), [{ row: record!.row }])
 })
 
 t.test('a process that was frozen while another took over wakes up and can write nothing', async (t) => {
@@ -266,30 +266,30 @@ t.test('a process that was frozen while another took over wakes up and can write
   t.teardown(() => store.close())
   const child = start(t, 'holder', path, 'process:child', 'k1', '1500')
   const rival = start(t, 'holder', path, 'recovery', 'k2', '1500')
-  await Promise.all([saidBy(child), saidBy(rival)])
+  await Promise.all([errorTextOf(child), errorTextOf(rival)])
   for (const one of [child, rival]) {
     one.send('go')
-    t.match(await saidBy(one), { wrote: true, renewed: true })
+    t.match(await errorTextOf(one), { wrote: true, renewed: true })
     one.kill('SIGSTOP')
   }
   const mine = (await store.leases.take('process:here', 60_000))!
   let adopted = 0
-  while (adopted < 2) adopted += await patiently(() => store.books.adopt(mine, ['settling'], 10))
+  while (adopted < 2) adopted += await patiently(() => store.ledger.adopt(mine, ['settling'], 10))
   const recovery = await patiently(() => store.leases.take('recovery', 60_000))
   t.ok(recovery.id > mine.id)
   for (const one of [child, rival]) {
     one.send('go')
     one.kill('SIGCONT')
     const renewed = one === child
-    t.match(await saidBy(one), { wrote: false, renewed }, 'a name that nobody took is still its own')
+    t.match(await errorTextOf(one), { wrote: false, renewed }, 'a name that nobody took is still its own')
   }
-  t.match(await store.books.find(keyOf('k1')), { lease: mine.id })
+  t.match(await store.ledger.find(keyOf('k1')), { lease: mine.id })
 })
 
 t.test('of processes that want one name at once one has it', async (t) => {
   const path = join(t.testdir(), 'tollgate.db')
   await (await open(path)).close()
   const children = ['a', 'b', 'c'].map((name) => start(t, 'holder', path, 'recovery', name, '60000'))
-  const said = (await Promise.all(children.map(saidBy))) as { lease: number | null }[]
-  t.equal(said.filter(({ lease }) => lease !== null).length, 1)
+  const result = (await Promise.all(children.map(errorTextOf))) as { lease: number | null }[]
+  t.equal(result.filter(({ lease }) => lease !== null).length, 1)
 })

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import t from 'tap'
-import { openSqlite } from '../../../adapters/sqlite/openSqlite.ts'
+import { openSqlite } from '../../../adapters/store/sqlite/openSqlite.ts'
 import { silentLog } from '../../../core/ports/log.ts'
 import { testClock } from '../samples.ts'
 import { sessionRace } from '../sessions/sessionRace.ts'

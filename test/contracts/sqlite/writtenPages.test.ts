@@ -2,10 +2,10 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import t from 'tap'
-import { openSqlite } from '../../../adapters/sqlite/openSqlite.ts'
+import { openSqlite } from '../../../adapters/store/sqlite/openSqlite.ts'
 import { systemClock } from '../../../core/ports/clock.ts'
 import { silentLog } from '../../../core/ports/log.ts'
-import type { PaymentChange } from '../../../core/ports/store/books.ts'
+import type { PaymentChange } from '../../../core/ports/store/ledger.ts'
 import { change, keyOf, type Sale, sell } from '../samples.ts'
 
 /** Of the log's file and of each page in it (sqlite.org/fileformat2.html, sections 4.1 and 4.2). */
@@ -27,7 +27,7 @@ t.test('a sale that is handed over or owed back writes no page of what finds it'
   async function writtenBy(changeOf: (sale: Sale) => PaymentChange): Promise<Set<string>> {
     t.match(looker.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get(), { busy: 0 })
     t.strictSame(
-      await store.books.applyAll(sales.map(changeOf)),
+      await store.ledger.applyAll(sales.map(changeOf)),
       sales.map(() => true),
     )
     const owners = new Map(

@@ -1,6 +1,6 @@
 import type { Test } from 'tap'
 import type { WebhookKind } from '../../../core/domain/webhook.ts'
-import { EVENTS_KEPT_MS, LISTENING_DOUBT_MS } from '../../../core/ports/store/webhooks.ts'
+import { EVENT_RETENTION_MS, LISTENING_DOUBT_MS } from '../../../core/ports/store/webhooks.ts'
 import { change, sampleKey, sampleLink, sampleStore, sell, startMs } from '../samples.ts'
 import { confirmed, endpoint, kindsOf, sold, take, tried, type WebhooksUnderTest } from './webhookSamples.ts'
 
@@ -10,22 +10,22 @@ export async function webhookEventsContract(
   make: (t: Test) => Promise<WebhooksUnderTest>,
 ): Promise<void> {
   t.test(
-    'an event is written in the commit of its change, where somebody listens, and once of a purchase',
+    'an event is written in the commit of its change, if an endpoint listens, and once for a purchase',
     async (t) => {
       const s = await make(t)
       const one = await sell(s, 'before', '0x1')
-      await s.books.apply(change(one.claim, one.row, 'settled', 'delivered', confirmed))
+      await s.ledger.apply(change(one.claim, one.row, 'settled', 'delivered', confirmed))
       t.same(await kindsOf(s), [], 'nobody listens')
       await s.webhooks.create(endpoint('e1'), 9)
       await s.webhooks.create(endpoint('other', { storeId: 'store-2' }), 9)
       const two = await sell(s, 'after', '0x2')
-      t.equal(await s.books.apply(change(two.claim, two.row, 'pending', 'delivered', confirmed)), false)
+      t.equal(await s.ledger.apply(change(two.claim, two.row, 'pending', 'delivered', confirmed)), false)
       t.same(await kindsOf(s), [], 'nor of a change whose condition did not hold')
-      await s.books.apply(change(two.claim, two.row, 'settled', 'delivered', confirmed))
-      const owed = { tells: [{ kind: 'refund.due', detail: 'upstream_error' }] } as const
-      await s.books.apply(change(two.claim, two.row, 'delivered', 'refund_due', owed))
-      await s.books.apply(change(two.claim, two.row, 'refund_due', 'settled', confirmed))
-      const events = await s.webhooks.unspread(100)
+      await s.ledger.apply(change(two.claim, two.row, 'settled', 'delivered', confirmed))
+      const owed = { events: [{ kind: 'refund.due', detail: 'upstream_error' }] } as const
+      await s.ledger.apply(change(two.claim, two.row, 'delivered', 'refund_due', owed))
+      await s.ledger.apply(change(two.claim, two.row, 'refund_due', 'settled', confirmed))
+      const events = await s.webhooks.awaitingFanOut(100)
       t.match(events, [
         {
           kind: 'purchase.confirmed',
@@ -41,7 +41,7 @@ export async function webhookEventsContract(
     },
   )
 
-  t.test('filters, disabled endpoints and those of other links hear of nothing', async (t) => {
+  t.test('filters, disabled endpoints and those of other links receive nothing', async (t) => {
     const s = await make(t)
     await s.webhooks.create(endpoint('refunds', { kinds: ['refund.due'] as WebhookKind[] }), 9)
     await s.webhooks.create(endpoint('off'), 9)
@@ -76,7 +76,7 @@ export async function webhookEventsContract(
     await s.links.deactivate('link-1', startMs + 3)
     t.ok(await s.webhooks.find('link-1'), 'a sale that is found later is told all the same')
     t.same(await s.webhooks.ofStore('store-1'), [], 'but it is no part of a list that would only grow')
-    t.equal(await s.webhooks.remove('link-1'), false, 'the link says so, nobody else')
+    t.equal(await s.webhooks.remove('link-1'), false, 'only its link can remove it')
     await s.links.update('link-1', { webhookUrl: null }, startMs + 4)
     t.equal(await s.webhooks.find('link-1'), undefined)
     t.equal(
@@ -98,7 +98,7 @@ export async function webhookEventsContract(
     await s.webhooks.create(endpoint('e1'), 9)
     await s.links.setSuspension('link-1', suspension, startMs)
     await s.links.setSuspension('link-1', suspension, startMs)
-    const events = await s.webhooks.unspread(9)
+    const events = await s.webhooks.awaitingFanOut(9)
     t.match(events, [{ kind: 'link.suspended', linkId: 'link-1', purchaseId: null }])
     t.equal(events.length, 1)
     t.same(JSON.parse(events[0]!.detail!), suspension)
@@ -116,13 +116,13 @@ export async function webhookEventsContract(
     }
     await s.reviews.add(review)
     await t.rejects(s.reviews.add({ ...review, id: 'r2' }))
-    const events = await s.webhooks.unspread(9)
+    const events = await s.webhooks.awaitingFanOut(9)
     t.equal(events.length, 1)
     t.match(events, [{ kind: 'review.created', purchaseId: purchase.id, linkId: 'link-1', atMs: startMs }])
     t.same(JSON.parse(events[0]!.detail!), { reviewId: 'r1', positive: true, comment: 'good' })
   })
 
-  t.test('the ledger check demands the event of a purchase that somebody listened for', async (t) => {
+  t.test('the ledger check demands the event of a purchase that an endpoint listened for', async (t) => {
     const s = await make(t)
     await s.webhooks.create(endpoint('e1'), 9)
     const at = (createdAtMs: number) => ({ createdAtMs })
@@ -134,13 +134,13 @@ export async function webhookEventsContract(
     )
     const { purchase, row, claim } = await sell(s, 'later', '0x2', at(startMs + LISTENING_DOUBT_MS + 1))
     t.same((await s.purchases.ledgerCheck()).broken, [
-      `purchase ${purchase.id} has no event, and the webhook e1 should hear of it`,
+      `purchase ${purchase.id} has no event, and the webhook e1 should have one`,
     ])
-    await s.books.apply(
+    await s.ledger.apply(
       change(claim, row, 'settled', 'delivered', { ...confirmed, purchaseStatus: 'delivered' }),
     )
     t.same((await s.purchases.ledgerCheck()).broken, [])
-    s.clock.nowMs += EVENTS_KEPT_MS + 1
+    s.clock.nowMs += EVENT_RETENTION_MS + 1
     await s.webhooks.forget(s.clock.now(), 9)
     t.same((await s.purchases.ledgerCheck()).broken, [], 'what is forgotten is not demanded')
   })

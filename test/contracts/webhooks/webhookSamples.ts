@@ -1,13 +1,13 @@
-import type { Books } from '../../../core/ports/store/books.ts'
+import type { Ledger } from '../../../core/ports/store/ledger.ts'
 import type { Links } from '../../../core/ports/store/links.ts'
 import type { Purchases } from '../../../core/ports/store/purchases.ts'
 import type { Reviews } from '../../../core/ports/store/reviews.ts'
 import type { Stores } from '../../../core/ports/store/stores.ts'
 import type { NewEndpoint, Webhooks } from '../../../core/ports/store/webhooks.ts'
 import {
-  type BooksUnderTest,
   change,
   claimed,
+  type LedgerUnderTest,
   saleOf,
   sampleClaim,
   samplePurchase,
@@ -15,8 +15,8 @@ import {
 } from '../samples.ts'
 
 /** A store of which endpoints and the outbox are tested. */
-export interface WebhooksUnderTest extends BooksUnderTest {
-  readonly books: Books
+export interface WebhooksUnderTest extends LedgerUnderTest {
+  readonly ledger: Ledger
   readonly webhooks: Webhooks
   readonly links: Links
   readonly stores: Stores
@@ -35,15 +35,15 @@ export const endpoint = (id: string, more: Partial<NewEndpoint> = {}): NewEndpoi
 })
 
 /** What a sale tells. */
-export const confirmed = { tells: [{ kind: 'purchase.confirmed' }] } as const
+export const confirmed = { events: [{ kind: 'purchase.confirmed' }] } as const
 /** A try that went well, or failed. */
 export const tried = (error: string | null = null) => ({
-  ...{ atMs: startMs, status: error === null ? 200 : 500, latencyMs: 12, error, answer: 'so' },
+  ...{ atMs: startMs, status: error === null ? 200 : 500, latencyMs: 12, error, response: 'so' },
 })
 
-/** Of the events that nobody was told of yet. */
+/** Events that were not delivered to any endpoint yet. */
 export const kindsOf = async ({ webhooks }: WebhooksUnderTest) =>
-  (await webhooks.unspread(100)).map(({ kind }) => kind)
+  (await webhooks.awaitingFanOut(100)).map(({ kind }) => kind)
 
 /** Waits of so many sales, spread over the endpoints that there are. */
 export async function sold(
@@ -54,16 +54,16 @@ export async function sold(
   for (const name of names) {
     const claim = sampleClaim(name, { storeId })
     const row = await claimed(s, claim)
-    await s.books.apply(change(claim, row, 'claimed', 'settling'))
+    await s.ledger.apply(change(claim, row, 'claimed', 'settling'))
     const sale = { ...saleOf(samplePurchase(claim, `0x${name}`)), ...confirmed }
-    await s.books.apply(change(claim, row, 'settling', 'settled', sale))
+    await s.ledger.apply(change(claim, row, 'settling', 'settled', sale))
   }
-  await spreadAll(s)
+  await fanOutAll(s)
 }
 
-export async function spreadAll({ webhooks, clock }: WebhooksUnderTest): Promise<void> {
-  const events = await webhooks.unspread(1_000)
-  await webhooks.spread(
+export async function fanOutAll({ webhooks, clock }: WebhooksUnderTest): Promise<void> {
+  const events = await webhooks.awaitingFanOut(1_000)
+  await webhooks.fanOut(
     events.map(({ seq, id }) => ({ seq, body: `body of ${id}` })),
     clock.now(),
   )

@@ -10,7 +10,7 @@ export interface Api {
   /** Targets of the calls that came through a link, in order: those with a query. */
   readonly calls: readonly string[]
   /** How it answers from now on. */
-  answerWith(answer: Answer): void
+  answerWith(respond: Answer): void
   /** Calls back as soon as a call comes in, before it is answered. */
   onCall(listener: (target: string) => void): void
 }
@@ -20,7 +20,7 @@ export const answerWell: Answer = (request, response) => {
   response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ target: request.url }))
 }
 
-export const answerStatus =
+export const responseStatus =
   (status: number): Answer =>
   (_request, response) => {
     response.writeHead(status, { 'content-type': 'application/json' }).end('{"error":"broken"}')
@@ -28,14 +28,14 @@ export const answerStatus =
 
 export async function startApi(t: Pick<Test, 'teardown'>): Promise<Api> {
   const calls: string[] = []
-  let answer = answerWell
+  let respond = answerWell
   let listener: ((target: string) => void) | undefined
   const server = createServer((request, response) => {
     request.resume()
     if (!request.url!.includes('?')) return answerWell(request, response)
     calls.push(request.url!)
     listener?.(request.url!)
-    answer(request, response)
+    respond(request, response)
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   t.teardown(() => {
@@ -46,7 +46,7 @@ export async function startApi(t: Pick<Test, 'teardown'>): Promise<Api> {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     calls,
     answerWith: (next) => {
-      answer = next
+      respond = next
     },
     onCall: (next) => {
       listener = next

@@ -3,10 +3,11 @@ import { createKeyPairSignerFromBytes } from '@solana/kit'
 import { x402Client, x402HTTPClient } from '@x402/core/client'
 import type { PaymentRequired } from '@x402/core/types'
 import { ExactEvmScheme } from '@x402/evm'
+import { appendPaymentIdentifierToExtensions } from '@x402/extensions/payment-identifier'
 import { wrapFetchWithPayment as wrapV2 } from '@x402/fetch'
 import { ExactSvmScheme } from '@x402/svm/exact/client'
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
-import { newSolanaSecret } from '../../../localnet/demoBuyer.ts'
+import { newSolanaSecret } from '../../../localnet/demoWallets.ts'
 import type { Chain, Chains } from './chains.ts'
 
 /** A wallet with money, and the ways in which unmodified clients pay with it. */
@@ -24,6 +25,8 @@ export interface Buyer {
   sign(url: string, asset?: string, change?: object): Promise<string>
   /** The same for an offer that is known. */
   signOffer(offer: PaymentRequired): Promise<string>
+  /** The same client with the extension `payment-identifier`, used as its package says: all of its payments have this id. */
+  named(identifier: string): Pick<Buyer, 'fetchV2' | 'sign'>
 }
 
 /** @param amountAtomic USDC in the wallet, 6 decimals */
@@ -50,18 +53,16 @@ async function newSolanaBuyer({ solana }: Chains, chain: Chain, amountAtomic: bi
 function payingWith(chain: Chain, scheme: ExactEvmScheme | ExactSvmScheme) {
   const schemes = [{ network: chain.network, client: scheme }]
   const plain = new x402HTTPClient(x402Client.fromConfig({ schemes }))
-  // The client's own list of tokens knows USDC only; whoever asks for another one allows it.
+  // The client's own list of tokens has only USDC; a buyer who uses another token allows it.
   const careless = new x402HTTPClient(x402Client.fromConfig({ schemes, spendControls: false }))
   const encode = async (client: x402HTTPClient, offer: PaymentRequired) => {
     const payload = await client.createPaymentPayload(offer)
     return client.encodePaymentSignatureHeader(payload)['PAYMENT-SIGNATURE']!
   }
-  return {
-    chain,
-    signOffer: (offer: PaymentRequired) => encode(plain, offer),
-    fetchV2: wrapV2(fetch, plain) as typeof fetch,
-    async sign(url: string, asset?: string, change?: object) {
-      const client = asset === undefined && change === undefined ? plain : careless
+  const signing =
+    (own: x402HTTPClient) =>
+    async (url: string, asset?: string, change?: object): Promise<string> => {
+      const client = asset === undefined && change === undefined ? own : careless
       const response = await fetch(url)
       const offer = client.getPaymentRequiredResponse(
         (name) => response.headers.get(name),
@@ -72,6 +73,19 @@ function payingWith(chain: Chain, scheme: ExactEvmScheme | ExactSvmScheme) {
       )!
       const given = { ...offer, accepts: [merge(entry, change)] }
       return encode(client, given)
+    }
+  return {
+    chain,
+    signOffer: (offer: PaymentRequired) => encode(plain, offer),
+    fetchV2: wrapV2(fetch, plain) as typeof fetch,
+    sign: signing(plain),
+    named(identifier: string) {
+      const core = x402Client.fromConfig({ schemes })
+      core.onBeforePaymentCreation(async ({ paymentRequired }) => {
+        appendPaymentIdentifierToExtensions(paymentRequired.extensions ?? {}, identifier)
+      })
+      const client = new x402HTTPClient(core)
+      return { fetchV2: wrapV2(fetch, client) as typeof fetch, sign: signing(client) }
     },
   }
 }

@@ -2,8 +2,7 @@ import { base58 } from '@scure/base'
 import type { Test } from 'tap'
 import { type Address, numberToHex, pad, parseAbiItem, toEventSelector } from 'viem'
 import { generatePrivateKey, privateKeyToAddress } from 'viem/accounts'
-import { newSolanaSecret } from '../../../localnet/demoBuyer.ts'
-import { createDemoFacilitator } from '../../../localnet/demoFacilitator.ts'
+import { createDemoFacilitator, newSolanaSecret } from '../../../localnet/demoWallets.ts'
 import { type LocalEvm, type LocalEvmOptions, startLocalEvm } from '../../../localnet/evm/startLocalEvm.ts'
 import { createJsonRpcClient } from '../../../localnet/jsonRpcClient.ts'
 import {
@@ -11,7 +10,7 @@ import {
   type LocalSolanaOptions,
   startLocalSolana,
 } from '../../../localnet/solana/startLocalSolana.ts'
-import { type FaultyRpc, startFaultyRpc } from '../../../localnet/startFaultyRpc.ts'
+import { type FaultyRpc, startFaultyRpc } from '../../helpers/localnet/startFaultyRpc.ts'
 
 /** One of the two chains that a test pays on, seen the same way. */
 export interface Chain {

@@ -1,13 +1,13 @@
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
 import type { Test } from 'tap'
 import { generatePrivateKey } from 'viem/accounts'
-import { newSolanaSecret } from '../../../localnet/demoBuyer.ts'
+import { newSolanaSecret } from '../../../localnet/demoWallets.ts'
 import {
   evmTestWallet,
   giveWallets,
   solanaTestWallet,
   type TestWallet,
-} from '../../../web/wallets/testing/testWallets.ts'
+} from '../../helpers/web/wallets/testWallets.ts'
 import type { Chain } from './chains.ts'
 import type { Product } from './product.ts'
 

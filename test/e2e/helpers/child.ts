@@ -22,7 +22,7 @@ export interface Child {
   stdout(): string
   stderr(): string
   /** Resolves when its output has held the text so often; rejects when it ends before. */
-  said(text: string, times?: number): Promise<void>
+  waitForOutput(text: string, times?: number): Promise<void>
 }
 
 /**
@@ -54,7 +54,7 @@ export function runTollgate(
     exited,
     stdout: () => stdout,
     stderr: () => stderr,
-    async said(text, times = 1) {
+    async waitForOutput(text, times = 1) {
       let isOver = false
       void exited.then(() => {
         isOver = true
@@ -74,6 +74,6 @@ export async function startGateway(
   env: Readonly<Record<string, string>>,
 ): Promise<Child> {
   const child = runTollgate(t, ['start', '--config', config.file], env)
-  await child.said('tollgate is running')
+  await child.waitForOutput('tollgate is running')
   return child
 }

@@ -13,7 +13,7 @@ export interface ConfigFile {
   readonly file: string
   readonly url: string
   /** Writes the file again: sections that replace those of the same name, plugins beside the built-in ones. */
-  rewrite(sections: object, pluginsBefore?: ConfigParts['pluginsBefore']): void
+  rewrite(sections: object, pluginsBefore?: ConfigSections['pluginsBefore']): void
   /**
    * Writes another file beside it, as it stands now: of a gateway with a port of its own on the same database.
    *
@@ -23,12 +23,14 @@ export interface ConfigFile {
   beside(name: string, change?: (own: any) => object): Promise<Pick<ConfigFile, 'file' | 'url'>>
 }
 
-export interface ConfigParts {
+export interface ConfigSections {
   /** Merged over the settings of each network, by the chain's name. */
   readonly evm?: object
   readonly solana?: object
   /** Plugins beside the built-in ones, by the built-in one that they stand in front of. */
   readonly pluginsBefore?: Readonly<Record<string, object>>
+  /** Options of the built-in plugins, by the plugin's name. */
+  readonly pluginOptions?: Readonly<Record<string, object>>
   /** Sections that replace the test's own. */
   readonly sections?: object
   /** Where it is kept: a file in the test's folder, or a schema of its own. Default: what TEST_STORE says, else the file. */
@@ -49,7 +51,7 @@ const builtIn: readonly { readonly use: string; readonly with?: object }[] = [
 export async function writeConfig(
   t: Pick<Test, 'teardown'>,
   chains: Chains,
-  parts: ConfigParts = {},
+  parts: ConfigSections = {},
 ): Promise<ConfigFile> {
   const dir = mkdtempSync(join(tmpdir(), 'tollgate-e2e-'))
   t.teardown(() => rmSync(dir, { recursive: true, force: true }))
@@ -82,8 +84,11 @@ export async function writeConfig(
     ...parts.sections,
   }
   const file = join(dir, 'tollgate.yaml')
-  const write = (sections: object, pluginsBefore?: ConfigParts['pluginsBefore']) =>
-    writeFileSync(file, stringify({ ...own, plugins: pluginList(pluginsBefore), ...sections }))
+  const write = (sections: object, pluginsBefore?: ConfigSections['pluginsBefore']) =>
+    writeFileSync(
+      file,
+      stringify({ ...own, plugins: pluginList(pluginsBefore, parts.pluginOptions), ...sections }),
+    )
   write({}, parts.pluginsBefore)
   const beside: ConfigFile['beside'] = async (name, change = () => ({})) => {
     const now = parse(readFileSync(file, 'utf8'))
@@ -95,5 +100,7 @@ export async function writeConfig(
   return { dir, file, url, rewrite: write, beside }
 }
 
-const pluginList = (before: ConfigParts['pluginsBefore']) =>
-  builtIn.flatMap((one) => (before?.[one.use] === undefined ? [one] : [before[one.use], one]))
+const pluginList = (before: ConfigSections['pluginsBefore'], options: ConfigSections['pluginOptions'] = {}) =>
+  builtIn
+    .map(({ use, with: own }) => ({ use, with: { ...own, ...options[use] } }))
+    .flatMap((one) => (before?.[one.use] === undefined ? [one] : [before[one.use], one]))

@@ -7,8 +7,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 export async function eventually<T>(ask: () => Promise<T | undefined>, timeoutMs = 30_000): Promise<T> {
   const deadline = performance.now() + timeoutMs
   for (;;) {
-    const answer = await ask()
-    if (answer !== undefined) return answer
+    const response = await ask()
+    if (response !== undefined) return response
     if (performance.now() > deadline) throw new Error(`nothing came of it in ${timeoutMs} ms`)
     await sleep(50)
   }

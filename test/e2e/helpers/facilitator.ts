@@ -20,7 +20,7 @@ export type Mood = 'well' | 'silent' | 'away' | 'failing'
 export interface ReferenceFacilitator {
   readonly url: string
   /** How often a route was asked. */
-  asked(route: 'verify' | 'settle' | 'supported'): number
+  requests(route: 'verify' | 'settle' | 'supported'): number
   /** From now on; `silent` is about settlements only. */
   be(mood: Mood): void
 }
@@ -47,7 +47,7 @@ export async function startReferenceFacilitator(
   let mood: Mood = 'well'
   // One after the other: its wallet asks the node for the next nonce, and two at once would be told the same one.
   let settled: Promise<unknown> = Promise.resolve()
-  const answer = async (route: string, text: string): Promise<unknown> => {
+  const respond = async (route: string, text: string): Promise<unknown> => {
     if (route === 'supported') return facilitator.getSupported()
     const { paymentPayload, paymentRequirements } = JSON.parse(text)
     if (route === 'verify') return facilitator.verify(paymentPayload, paymentRequirements)
@@ -62,7 +62,7 @@ export async function startReferenceFacilitator(
     if (mood === 'away') return response.writeHead(503).end()
     if (mood === 'failing') return response.writeHead(500).end('{"error":"out of order"}')
     const isSilent = mood === 'silent' && route === 'settle'
-    const body = await answer(route, text).catch((error: Error) => ({ error: error.message }))
+    const body = await respond(route, text).catch((error: Error) => ({ error: error.message }))
     if (isSilent) return
     return response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body))
   })
@@ -73,7 +73,7 @@ export async function startReferenceFacilitator(
   })
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/x402`,
-    asked: (route) => counts.get(route) ?? 0,
+    requests: (route) => counts.get(route) ?? 0,
     be: (next) => {
       mood = next
     },

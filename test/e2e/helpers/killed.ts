@@ -7,7 +7,7 @@ import { startApi } from './api.ts'
 import { type Bought, newBuyer, present } from './buyers.ts'
 import { newSellerWallets, startChains } from './chains.ts'
 import { type Child, startGateway } from './child.ts'
-import { type ConfigParts, writeConfig } from './config.ts'
+import { type ConfigSections, writeConfig } from './config.ts'
 import { eventually } from './eventually.ts'
 import { openStore } from './store.ts'
 
@@ -39,7 +39,7 @@ const killPlugin = fileURLToPath(new URL('./killPlugin.ts', import.meta.url))
 const recoveryMs = 30_000
 
 /** The plugin that kills in the gap, for the gaps that only the gateway itself can see. */
-function pluginFor(point: KillPoint, settle: SettleMode): ConfigParts['pluginsBefore'] {
+function pluginFor(point: KillPoint, settle: SettleMode): ConfigSections['pluginsBefore'] {
   const kill = (phase: string) => ({ use: killPlugin, with: { phase } })
   if (point === 'claimed') return { upstream: kill('claim') }
   if (point === 'verified')
@@ -54,7 +54,7 @@ export const pointsOf = (settle: SettleMode): readonly KillPoint[] =>
   killPoints.filter((point) => settle === 'after' || point !== 'upstream answered')
 
 /**
- * Kills a gateway (SIGKILL) at one point of one paid call, starts another on the same data, and holds the books against
+ * Kills a gateway (SIGKILL) at one point of one paid call, starts another on the same data, and compares the ledger with
  * the chain: as many transfers as purchases, none lost, none double; then the buyer comes back with the same payment.
  */
 export async function killAndRecover(
@@ -80,7 +80,8 @@ export async function killAndRecover(
   const url = await store.addLink({ url: api.url, slug: 'killed', price: '0.01', settle })
   const buyer = await newBuyer(chains, chain)
   const target = `${url}?n=1`
-  const payment = await buyer.sign(target)
+  const named = buyer.named(`killed-at-${point.replace(' ', '-')}-0123456789`)
+  const payment = await named.sign(target)
   const had = await chain.balance(buyer.address)
 
   const lost = present(target, payment).catch((): undefined => undefined)
@@ -97,13 +98,13 @@ export async function killAndRecover(
   t.teardown(() => books.close())
   const ledger = await eventually(async () => {
     const now = await checkedLedger(books.purchases)
-    const early = await books.books.list({ states: ['claimed'], limit: 10 })
-    const settled = await books.books.list({ states: ['settled'], limit: 10 })
-    const owing = settled.filter(({ hasAnswer }) => !hasAnswer)
+    const early = await books.ledger.list({ states: ['claimed'], limit: 10 })
+    const settled = await books.ledger.list({ states: ['settled'], limit: 10 })
+    const owing = settled.filter(({ hasResponse }) => !hasResponse)
     return now.unresolvedPayments + early.length + owing.length === 0 ? now : undefined
   }, recoveryMs)
   await holdTogether(ledger, uncharged[settle].includes(point) ? 0 : 1)
-  const findings = await examine(config.file, chains.env, { asksChains: true })
+  const findings = await examine(config.file, chains.env, { queriesChains: true })
   t.strictSame(
     findings.filter(({ ok }) => !ok),
     [],
@@ -112,11 +113,17 @@ export async function killAndRecover(
 
   const again = await present(target, payment)
   checkReturn(again, answered)
+  const another = await present(target, await named.sign(target))
+  t.match(
+    another,
+    { status: 409, body: { error: { code: 'payment_id_reused' } } },
+    'the id is still the first payment’s',
+  )
   await holdTogether(await checkedLedger(books.purchases), 1)
   t.equal(had - (await chain.balance(buyer.address)), 10_000n, 'the buyer was charged once')
 
   /** Provokes the point, and kills there. @returns what the buyer got. */
-  async function killAt(child: Child, answer: Promise<Bought | undefined>): Promise<Bought | undefined> {
+  async function killAt(child: Child, response: Promise<Bought | undefined>): Promise<Bought | undefined> {
     const kill = () => child.signal('SIGKILL')
     switch (point) {
       case 'upstream called':
@@ -139,12 +146,12 @@ export async function killAndRecover(
         kill()
         break
       case 'answered': {
-        const bought = await answer
+        const bought = await response
         kill()
         return bought
       }
     }
-    return answer
+    return response
   }
 
   async function holdTogether(ledger: CheckedLedger, count: number): Promise<void> {
@@ -152,30 +159,30 @@ export async function killAndRecover(
     t.strictSame(
       (await chain.transfersTo(payTo)).sort(),
       ledger.transactions.map(({ transaction }) => transaction).sort(),
-      'the transfers on chain are those in the books',
+      'the transfers on chain are those in the ledger',
     )
     t.equal(ledger.transactions.length, count, `${count} of them`)
   }
 
-  function checkReturn(answer: Bought, before: Bought | undefined): void {
+  function checkReturn(response: Bought, before: Bought | undefined): void {
     if (uncharged[settle].includes(point)) {
-      t.equal(answer.status, 200, `nothing was charged, and the payment is good: ${answer.text}`)
+      t.equal(response.status, 200, `nothing was charged, and the payment is good: ${response.text}`)
       t.equal(api.calls.length, calledBefore + 1)
       return
     }
     if (settle === 'before' && unserved.includes(point)) {
-      t.equal(answer.status, 200, `charged, and served when the buyer is back: ${answer.text}`)
+      t.equal(response.status, 200, `charged, and served when the buyer is back: ${response.text}`)
       t.equal(api.calls.length, calledBefore + 1)
       return
     }
     t.equal(api.calls.length, calledBefore, 'the seller does not work again')
-    if (settle === 'before' && (point !== 'answered' || answer.status !== 200)) {
-      // Charged and not answered, or nobody knows: owed back.
-      t.match(answer, { status: 409, body: { error: { code: 'payment_already_used' } } })
+    if (settle === 'before' && (point !== 'answered' || response.status !== 200)) {
+      // Charged without a response, or the outcome is unknown: a refund is due.
+      t.match(response, { status: 409, body: { error: { code: 'payment_already_used' } } })
       return
     }
-    t.equal(answer.status, 200, answer.text)
-    t.match(answer.body, { data: { target: '/?n=1' }, _svc: { purchaseId: String } })
-    if (before !== undefined) t.equal(answer.text, before.text)
+    t.equal(response.status, 200, response.text)
+    t.match(response.body, { data: { target: '/?n=1' }, _svc: { purchaseId: String } })
+    if (before !== undefined) t.equal(response.text, before.text)
   }
 }

@@ -1,13 +1,13 @@
 import { join } from 'node:path'
 import type { Test } from 'tap'
 import { type OwnerClient, openOwnerClient } from '../../../cli/vault/ownerClient.ts'
+import type { ApprovalView } from '../../../vault/approvals/approval.ts'
 import {
   ask,
   createVaultBox,
   type RunningProcess,
   type VaultBox,
-} from '../../../cli/vault/testing/vaultProcess.ts'
-import type { ApprovalView } from '../../../vault/approvals/approval.ts'
+} from '../../helpers/cli/vault/vaultProcess.ts'
 import type { Chain, Chains } from './chains.ts'
 import { type Child, runTollgate } from './child.ts'
 import { eventually } from './eventually.ts'

@@ -1,14 +1,14 @@
 import type { Test } from 'tap'
+import { setPayout } from '../../../cli/runtime/createStore.ts'
 import { examine } from '../../../cli/runtime/examine.ts'
 import type { Finding } from '../../../cli/runtime/findings.ts'
 import { readConfig } from '../../../cli/runtime/readConfig.ts'
-import { setPayout } from '../../../cli/runtime/setPayout.ts'
 import { startTollgate, type Tollgate } from '../../../cli/runtime/startTollgate.ts'
 import type { Payout } from '../../../core/domain/link.ts'
 import { silentLog } from '../../../core/ports/log.ts'
 import { type Api, startApi } from './api.ts'
 import { type Chain, type Chains, newSellerWallets, type SellerWallets, startChains } from './chains.ts'
-import { type ConfigFile, type ConfigParts, writeConfig } from './config.ts'
+import { type ConfigFile, type ConfigSections, writeConfig } from './config.ts'
 import { openStore, type Store } from './store.ts'
 
 /** The whole product in this process, on both chains, with an API to sell and a seller. */
@@ -32,7 +32,7 @@ export interface Product {
 
 export async function startProduct(
   t: Pick<Test, 'teardown'>,
-  parts: ConfigParts = {},
+  parts: ConfigSections = {},
   given?: Chains,
 ): Promise<Product> {
   const chains = given ?? (await startChains(t))
@@ -57,6 +57,6 @@ export async function startProduct(
     addLink: (slug, price = '0.01', more = {}) =>
       store.addLink({ url: `${api.url}/${slug}`, slug, price, ...more }),
     setPayout: (to) => setPayout(config.file, chains.env, 'alice', to),
-    doctor: () => examine(config.file, chains.env, { asksChains: true }),
+    doctor: () => examine(config.file, chains.env, { queriesChains: true }),
   }
 }

@@ -19,7 +19,7 @@ export interface Restartable {
 export async function startRelayProcess(t: Pick<Test, 'teardown'>): Promise<Restartable> {
   const run = async (port: string): Promise<Child> => {
     const child = runTollgate(t, ['relay', '--port', port])
-    await child.said('the relay is running')
+    await child.waitForOutput('the relay is running')
     return child
   }
   let child = await run('0')
@@ -61,7 +61,7 @@ export async function startProxyProcess(
     home,
   ]
   const first = runTollgate(t, [...fixed, '--port', '0', '--pair', offer.token])
-  await first.said('"phrase"')
+  await first.waitForOutput('"phrase"')
   const phrase = /"phrase":"([^"]+)"/.exec(first.stdout())![1]
   const asked = await eventually(async () => {
     const { pairings } = await vault.owner.call<{ pairings: PairingSummary[] }>('GET', '/v1/vault/pairings')
@@ -70,7 +70,7 @@ export async function startProxyProcess(
   if (asked.phrase !== phrase)
     throw new Error(`The words differ: ${phrase} here, ${asked.phrase} at the vault.`)
   await vault.owner.call('POST', `/v1/vault/pairings/${offer.id}/confirm`, {})
-  await first.said('"url"')
+  await first.waitForOutput('"url"')
   const url = /"url":"([^"]+)"/.exec(first.stdout())![1]!
   let child = first
   return {
@@ -78,7 +78,7 @@ export async function startProxyProcess(
     kill: () => killed(child),
     async start() {
       child = runTollgate(t, [...fixed, '--port', new URL(url).port])
-      await child.said('"url"')
+      await child.waitForOutput('"url"')
     },
   }
 }

@@ -1,7 +1,7 @@
 import { Keypair } from '@solana/web3.js'
 import type { Address } from 'viem'
-import { tokenProgramAddress } from '../../../core/solana/programs.ts'
-import { sendSolana, sendUsdc, transferInstruction } from '../../../localnet/sendToken.fixture.ts'
+import { tokenProgramAddress } from '../../../core/solana/addresses.ts'
+import { sendSolana, sendUsdc, transferInstruction } from '../../helpers/localnet/sendToken.ts'
 import type { Chain, Chains, SellerWallets } from './chains.ts'
 
 /** The seller's wallet sends USDC, as its owner would with any wallet. @returns the transaction */

@@ -2,16 +2,16 @@ import assert from 'node:assert/strict'
 import { chargedStates, type PaymentRecord } from '../../../core/domain/payment.ts'
 import type { World } from '../world.ts'
 
-/** A transfer counts once; a session is confirmed by one purchase of its own, and whatever else was paid for it is owed back. */
+/** A transfer counts once; a session is confirmed by one purchase of its own, and a refund is due for every other payment. */
 export async function judgeSessions({ store, sessions, sent, chain }: World): Promise<void> {
   const { landed } = chain.view()
   const records: PaymentRecord[] = []
   for (const key of landed.keys()) {
-    const record = await store.books.find(key)
+    const record = await store.ledger.find(key)
     if (record?.sessionId != null) records.push(record)
   }
   for (const { key, transaction, isExact } of sent) {
-    const record = await store.books.find(key)
+    const record = await store.ledger.find(key)
     if (!isExact) assert.equal(record, undefined, `${transaction} is of another amount, and pays nothing`)
     else assert.ok(record !== undefined, `${transaction} was named, and is forgotten`)
   }

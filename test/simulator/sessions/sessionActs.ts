@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import type { Session } from '../../../core/domain/session.ts'
 import { PRICE, sign } from '../buyers.ts'
 import type { World } from '../world.ts'
-import { atDesk, openSession, sendTransfer } from './sessionTraffic.ts'
+import { openSession, sendTransfer, withSessionRoutes } from './sessionTraffic.ts'
 
 type Act = [weight: number, act: (world: World) => void]
 
@@ -32,7 +32,9 @@ export const sessionActs: readonly Act[] = [
     16,
     onOne((world, session) => {
       const { header } = world.scheduler.pick(world.signedForSessions)
-      atDesk(world, world.scheduler.pick(world.processes), (desk) => desk.pay(session, header))
+      withSessionRoutes(world, world.scheduler.pick(world.processes), (sessionRoutes) =>
+        sessionRoutes.pay(session, header),
+      )
     }),
   ],
   [
@@ -46,49 +48,63 @@ export const sessionActs: readonly Act[] = [
     onOne((world, session) => {
       if (world.sent.length === 0) return
       const { transaction } = world.scheduler.pick(world.sent)
-      atDesk(world, world.scheduler.pick(world.processes), (desk) => desk.confirm(session, transaction))
+      withSessionRoutes(world, world.scheduler.pick(world.processes), (sessionRoutes) =>
+        sessionRoutes.confirm(session, transaction),
+      )
     }),
   ],
   [
     6,
     onOne((world, session) =>
-      atDesk(world, world.scheduler.pick(world.processes), (desk) => desk.confirm(session)),
+      withSessionRoutes(world, world.scheduler.pick(world.processes), (sessionRoutes) =>
+        sessionRoutes.confirm(session),
+      ),
     ),
   ],
   [
     1,
     onOne((world, session) =>
-      atDesk(world, world.scheduler.pick(world.processes), (desk) => desk.cancel(session)),
+      withSessionRoutes(world, world.scheduler.pick(world.processes), (sessionRoutes) =>
+        sessionRoutes.cancel(session),
+      ),
     ),
   ],
-  [5, onOne((world) => atDesk(world, world.scheduler.pick(world.processes), (desk) => desk.expire()))],
+  [
+    5,
+    onOne((world) =>
+      withSessionRoutes(world, world.scheduler.pick(world.processes), (sessionRoutes) =>
+        sessionRoutes.expire(),
+      ),
+    ),
+  ],
 ]
 
 /** Asked again, something else may be heard. */
-const isOpen = (heard: string | undefined): boolean =>
-  heard === undefined ||
+const isOpen = (outcome: string | undefined): boolean =>
+  outcome === undefined ||
   [
     'pending',
     'settlement_pending',
     'settlement_unavailable',
     'store_unavailable',
     'CHAIN_UNAVAILABLE',
-  ].includes(heard)
+  ].includes(outcome)
 
 /** Every buyer of a session pays once more, and every seller names what was sent. @returns whether nothing is open any more */
 export async function comeBackToSessions(world: World): Promise<boolean> {
   const { scheduler, sessions, signedForSessions, sent } = world
   const process = scheduler.pick(world.processes)
   let isDone = true
-  const turn = async (ask: Parameters<typeof atDesk>[2]) => {
-    let heard: string | undefined
-    atDesk(world, process, ask, (what) => void (heard = what))
-    await scheduler.until(scheduler.nowMs + 60_000, () => heard !== undefined)
+  const turn = async (ask: Parameters<typeof withSessionRoutes>[2]) => {
+    let outcome: string | undefined
+    withSessionRoutes(world, process, ask, (what) => void (outcome = what))
+    await scheduler.until(scheduler.nowMs + 60_000, () => outcome !== undefined)
     assert.equal(world.misuse, undefined)
-    if (isOpen(heard)) isDone = false
+    if (isOpen(outcome)) isDone = false
   }
   for (const [i, { header }] of signedForSessions.entries())
-    await turn((desk) => desk.pay(sessions[i % sessions.length]!, header))
-  for (const { session, transaction } of sent) await turn((desk) => desk.confirm(session, transaction))
+    await turn((sessionRoutes) => sessionRoutes.pay(sessions[i % sessions.length]!, header))
+  for (const { session, transaction } of sent)
+    await turn((sessionRoutes) => sessionRoutes.confirm(session, transaction))
   return isDone
 }

@@ -6,9 +6,9 @@ import { PRICE } from '../buyers.ts'
 import { Chain } from '../chain.ts'
 import type { GatewayProcess } from '../gatewayProcess.ts'
 import type { World } from '../world.ts'
-import type { SessionDesk } from './sessionDesk.ts'
+import type { SessionRoutes } from './checkout.ts'
 
-/** A plain transfer that somebody sent for a session, of its price or of another amount. */
+/** A plain transfer that a buyer sent for a session, of its price or of another amount. */
 export interface Sent {
   readonly nonce: string
   readonly transaction: string
@@ -24,9 +24,18 @@ export async function openSession(
 ): Promise<void> {
   const createdAtMs = Chain.timeOf(scheduler.nowMs)
   const id = `00000000-0000-4000-8000-${String(sessions.length).padStart(12, '0')}`
-  const storeId = store.links[0]!.storeId
+  const storeId = store.served[0]!.storeId
   const session = await store.sessions.create({
-    ...{ id, storeId, linkId: null, secretHash: '', price: '0.10', payout: null, asks: null, title: 't' },
+    ...{
+      id,
+      storeId,
+      linkId: null,
+      secretHash: '',
+      price: '0.10',
+      payout: { base: null, solana: null },
+      asks: null,
+      title: 't',
+    },
     ...{ description: '', successUrl: null, cancelUrl: null, allowedOrigin: null },
     ...{ clientReferenceId: null, metadata: {}, idempotency: null },
     ...{ createdAtMs, expiresAtMs: createdAtMs + lifetimeMs },
@@ -34,7 +43,7 @@ export async function openSession(
   sessions.push(session)
 }
 
-/** Somebody pays a session from a wallet of their own. */
+/** A buyer pays a session from a wallet of their own. */
 export function sendTransfer(world: World, session: Session, value: number): void {
   const { chain, scheduler, sent } = world
   const transaction = `0x${hash('sha256', `${scheduler.seed} transfer ${sent.length}`, 'hex')}`
@@ -46,19 +55,19 @@ export function sendTransfer(world: World, session: Session, value: number): voi
   world.tell('sent', transaction.slice(0, 8), session.id.slice(-2), value)
 }
 
-/** Somebody asks a process about a session; what they hear comes, or never, when it dies. @returns whether it takes requests */
-export function atDesk(
+/** A client queries a process about a session; the response arrives, or never, if the process dies. @returns whether it takes requests */
+export function withSessionRoutes(
   world: World,
   process: GatewayProcess,
-  askDesk: (desk: SessionDesk) => Promise<string>,
-  got?: (heard: string) => void,
+  callRoutes: (sessionRoutes: SessionRoutes) => Promise<string>,
+  got?: (outcome: string) => void,
 ): boolean {
   if (!process.isUp || process.isDead) return false
   const run = () =>
-    void askDesk(process.desk!).then(
-      (heard) => {
-        world.tell('heard', heard)
-        got?.(heard)
+    void callRoutes(process.sessionRoutes!).then(
+      (outcome) => {
+        world.tell('heard', outcome)
+        got?.(outcome)
       },
       (error: unknown) => {
         world.misuse ??= error as Error

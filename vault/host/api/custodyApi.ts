@@ -1,7 +1,7 @@
 import { isAbsolute } from 'node:path'
-import { passwordChanged } from '../../audit/auditLine.ts'
+import { passwordChanged } from '../../audit/auditEntry.ts'
 import { isVaultError, VaultError } from '../../errors/error.ts'
-import { derivedKeyId } from '../../keys/keyId.ts'
+import { derivedKeyId } from '../../keys/derivation.ts'
 import { readPrivateKeyText, writePrivateKeyText } from '../../keys/privateKeyText.ts'
 import type { KeyFamily, KeyInfo } from '../../ports/keyring.ts'
 import type { Vault } from '../../ports/vault.ts'
@@ -18,54 +18,25 @@ import type {
 import type { InputOf } from '../../requests/request.ts'
 import type { OwnerContext } from '../caller.ts'
 
-/** A key without anything secret, as the API shows it. */
+/** A key without its secret, as the API returns it. */
 export interface KeyView {
   readonly id: string
   readonly family: KeyFamily
   readonly address: string
   readonly source: 'seed' | 'import'
   readonly path: string | null
-  /** True for a key that is for test chains only. */
+  /** True for a key that only test chains use. */
   readonly test: boolean
-  /** True for the one that agents use on such chains. */
+  /** True for the key that agents use on the chains of its family. */
   readonly in_use: boolean
 }
 
 /**
- * The keys themselves, the password and backups: only for whoever speaks on the owner's socket, and never for a session of
- * the approvals page. Whatever hands a secret out, or puts one in, asks for the password again. `OWNER_REQUIRED`,
- * `VAULT_LOCKED`, `BAD_PASSWORD`, `TOO_MANY_ATTEMPTS`, `VALIDATION_ERROR` from every one of them.
+ * Operations on keys, the password and backups. Only a caller on the owner's socket may use them, never a page session. Each
+ * operation that exports or imports a secret requires the password again. Every method may throw `OWNER_REQUIRED`,
+ * `VAULT_LOCKED`, `BAD_PASSWORD`, `TOO_MANY_ATTEMPTS` and `VALIDATION_ERROR`.
  */
-export interface CustodyApi {
-  list(context: OwnerContext): { keys: readonly KeyView[] }
-  /** `{family, index, test?}`: one more account of the recovery words. */
-  derive(input: InputOf<typeof deriveRequest>, context: OwnerContext): Promise<KeyView>
-  /**
-   * `{id}`: the key that agents use from now on, on every chain of its family; a key for test chains on these, any other
-   * on the rest. @throws `KEY_UNKNOWN`
-   */
-  use(input: InputOf<typeof keyRequest>, context: OwnerContext): Promise<KeyView>
-  /** `{password, family, name, private_key, test?}`. @throws `ALREADY_EXISTS` */
-  importKey(input: InputOf<typeof importKeyRequest>, context: OwnerContext): Promise<KeyView>
-  /** `{password, mnemonic}`: other recovery words, and with them other accounts. */
-  importMnemonic(
-    input: InputOf<typeof mnemonicRequest>,
-    context: OwnerContext,
-  ): Promise<{ keys: readonly KeyView[] }>
-  /** `{password, id}`. @throws `KEY_UNKNOWN` */
-  exportKey(
-    input: InputOf<typeof exportKeyRequest>,
-    context: OwnerContext,
-  ): Promise<KeyView & { private_key: string }>
-  /** `{password}` */
-  exportMnemonic(input: InputOf<typeof passwordRequest>, context: OwnerContext): Promise<{ mnemonic: string }>
-  /** `{password, new_password}`; works locked, too. Nothing but the key that wraps the others is written. */
-  changePassword(input: InputOf<typeof newPasswordRequest>, context: OwnerContext): Promise<{ changed: true }>
-  /** `{file}`: one new file on the vault's machine. @throws `ALREADY_EXISTS`, `STORAGE_UNAVAILABLE` */
-  backup(input: InputOf<typeof backupRequest>, context: OwnerContext): Promise<{ file: string }>
-}
-
-export function createCustodyApi(vault: Vault): CustodyApi {
+export function createCustodyApi(vault: Vault) {
   const { keys, audit } = vault
 
   function assertSocket({ caller }: OwnerContext): void {
@@ -77,7 +48,7 @@ export function createCustodyApi(vault: Vault): CustodyApi {
     vault.assertUnlocked()
   }
 
-  /** Does it, and writes down that it was done, or that the password for it was wrong. */
+  /** Runs the work. Logs that it succeeded, or that the password was wrong. */
   async function noted<T>({ requestId }: OwnerContext, note: string, work: () => Promise<T>): Promise<T> {
     const event = { agent: 'owner', action: 'CONFIG', requestId, note } as const
     try {
@@ -103,46 +74,61 @@ export function createCustodyApi(vault: Vault): CustodyApi {
   const list = () => ({ keys: keys.list().map(view) })
 
   return {
-    list(context) {
+    list(context: OwnerContext) {
       open(context)
       return list()
     },
-    async derive({ family, index, test: isTest = false }, context) {
+    /** Derives one more account from the recovery words. */
+    async derive(
+      { family, index, test: isTest = false }: InputOf<typeof deriveRequest>,
+      context: OwnerContext,
+    ) {
       open(context)
       return noted(context, `account ${derivedKeyId(family, index, isTest)} added`, async () =>
         view(await keys.derive(family, index, isTest)),
       )
     },
-    async use({ id }, context) {
+    /**
+     * Selects the key that agents use from now on, on every chain of its family. A test key is used on test chains, any
+     * other key on all other chains.
+     * @throws `KEY_UNKNOWN`
+     */
+    async use({ id }: InputOf<typeof keyRequest>, context: OwnerContext) {
       open(context)
       const { family } = keys.get(id)
-      return noted(context, `agents use the key ${id}`, async () => {
+      return noted(context, `agents now use the key ${id}`, async () => {
         await keys.setDefault(family, id)
         return view(keys.get(id))
       })
     },
-    async importKey({ password, family, name, private_key: text, test: isTest = false }, context) {
+    /** @throws `ALREADY_EXISTS` */
+    async importKey(
+      { password, family, name, private_key: text, test: isTest = false }: InputOf<typeof importKeyRequest>,
+      context: OwnerContext,
+    ) {
       open(context)
       const privateKey = readPrivateKeyText(family, text)
       try {
-        return await noted(context, `a key of ${family} imported`, async () =>
+        return await noted(context, `${family} key imported`, async () =>
           view(await vault.importKey(password, family, name, privateKey, isTest)),
         )
       } finally {
         privateKey.fill(0)
       }
     },
-    async importMnemonic({ password, mnemonic }, context) {
+    /** Replaces the recovery words and the accounts derived from them. */
+    async importMnemonic({ password, mnemonic }: InputOf<typeof mnemonicRequest>, context: OwnerContext) {
       open(context)
-      return noted(context, 'other recovery words taken in', async () => {
+      return noted(context, 'recovery words replaced', async () => {
         await vault.importMnemonic(password, mnemonic)
         return list()
       })
     },
-    async exportKey({ password, id }, context) {
+    /** @throws `KEY_UNKNOWN` */
+    async exportKey({ password, id }: InputOf<typeof exportKeyRequest>, context: OwnerContext) {
       open(context)
       const key = keys.get(id)
-      return noted(context, `the private key ${id} handed out`, async () => {
+      return noted(context, `the private key ${id} exported`, async () => {
         const privateKey = await vault.exportKey(password, id)
         try {
           const publicKey = Buffer.from(key.publicKey, 'hex')
@@ -152,20 +138,26 @@ export function createCustodyApi(vault: Vault): CustodyApi {
         }
       })
     },
-    async exportMnemonic({ password }, context) {
+    /** Exports the recovery words. */
+    async exportMnemonic({ password }: InputOf<typeof passwordRequest>, context: OwnerContext) {
       open(context)
-      return noted(context, 'the recovery words handed out', async () => ({
+      return noted(context, 'the recovery words exported', async () => ({
         mnemonic: await vault.exportMnemonic(password),
       }))
     },
-    async changePassword({ password, new_password: next }, context) {
+    /** Changes the password, also while the vault is locked. Only the wrapped master key is rewritten. */
+    async changePassword(
+      { password, new_password: next }: InputOf<typeof newPasswordRequest>,
+      context: OwnerContext,
+    ) {
       assertSocket(context)
       return noted(context, passwordChanged, async () => {
         await vault.changePassword(password, next)
         return { changed: true as const }
       })
     },
-    async backup({ file }, context) {
+    /** Writes a backup into a new file on the vault's machine. @throws `ALREADY_EXISTS`, `STORAGE_UNAVAILABLE` */
+    async backup({ file }: InputOf<typeof backupRequest>, context: OwnerContext) {
       open(context)
       if (!isAbsolute(file) || file.includes('\0'))
         throw new VaultError('VALIDATION_ERROR', 'file: Expected an absolute path.')

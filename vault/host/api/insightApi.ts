@@ -1,29 +1,34 @@
 import { canonicalAddress } from '../../../core/domain/address.ts'
-import type { Agent } from '../../agents/agent.ts'
-import type { Agents } from '../../agents/agents.ts'
-import { claimedAmount } from '../../effects/claimedAmount.ts'
+import type { Agent, Agents } from '../../agents/agents.ts'
+import { claimedAmount } from '../../effects/proveClaim.ts'
 import { VaultError } from '../../errors/error.ts'
+import type { AuditEntry, AuditQuery } from '../../ports/audit.ts'
 import type { BudgetBook } from '../../ports/budget.ts'
-import { budgetRequest } from '../../requests/agentRequests.ts'
-import { eventView, ownerEventView } from '../activity.ts'
-import { assertOwner, type OwnerContext } from '../caller.ts'
+import { type activityQuery, budgetRequest } from '../../requests/agentRequests.ts'
+import type { InputOf } from '../../requests/request.ts'
+import { assertOwner, type Gate, type OwnerContext } from '../caller.ts'
 import { accountOn } from '../chainOf.ts'
-import type { VaultParts } from '../parts.ts'
-import { budgetError } from '../reserve.ts'
-import type { Rules } from '../rules.ts'
-import type { BudgetLine, VaultApi } from '../vaultApi.ts'
-import type { Gate } from './gate.ts'
+import type { VaultDeps } from '../deps.ts'
+import type { StoredRules } from '../ownerRules.ts'
+import { budgetError } from '../phases/perform.ts'
 
-type Insight = 'scopes' | 'assets' | 'budget' | 'checkBudget' | 'activity' | 'verifyActivity'
+export interface BudgetLine {
+  readonly asset: string
+  readonly spent: string
+  readonly reserved: string
+  readonly per_transaction: string | null
+  readonly per_day: string | null
+  readonly resets_at: string
+}
 
-/** What agents see of themselves, and the owner of everybody: grants, budgets, the log. */
-export function createInsightApi(parts: VaultParts, gate: Gate, registry: Agents): Pick<VaultApi, Insight> {
+/** Grants, budgets and the log. An agent gets its own, the owner all of them. */
+export function createInsightApi(parts: VaultDeps, gate: Gate, registry: Agents) {
   const { assets, rules } = parts
   const { audit, budget, records } = parts.vault
-  /** The last query of each agent that is under way. */
+  /** The last running query of each agent. */
   const querying = new Map<string, Promise<unknown>>()
 
-  /** One query of an agent at a time: each reads files of megabytes, and many at once would fill the memory. */
+  /** Runs one query per agent at a time, because each reads files of megabytes and many at once would fill the memory. */
   function inTurn<T>(agentId: string, query: () => Promise<T>): Promise<T> {
     const before = querying.get(agentId) ?? Promise.resolve()
     const queried = before.then(query, query)
@@ -36,7 +41,7 @@ export function createInsightApi(parts: VaultParts, gate: Gate, registry: Agents
   }
 
   return {
-    scopes(context) {
+    scopes(context: OwnerContext) {
       const caller = gate.known(context)
       if (caller.kind === 'agent') {
         const lines = caller.agent.grants
@@ -47,7 +52,8 @@ export function createInsightApi(parts: VaultParts, gate: Gate, registry: Agents
       const stored = [...records.list('value'), ...records.list('credential')]
       return { scopes: stored.map(({ id }) => ({ scope: id, verb: 'read', approval: 'rules' })) }
     },
-    assets(context) {
+    /** The assets on the enabled chains that rules and claims can name. `id` equals the id in a budget line. */
+    assets(context: OwnerContext) {
       gate.known(context)
       const known = parts.enabled.flatMap((chain) => [assets.native(chain), ...assets.tokensOf(chain)])
       return {
@@ -60,15 +66,15 @@ export function createInsightApi(parts: VaultParts, gate: Gate, registry: Agents
         })),
       }
     },
-    budget(context, name) {
+    budget(context: OwnerContext, name?: string) {
       gate.known(context)
       return { budget: budgetOf(agentFor(context, name), rules, budget) }
     },
-    checkBudget(input, context) {
+    checkBudget(input: unknown, context: OwnerContext) {
       gate.known(context)
       return checkBudget(input, agentFor(context, undefined), context.requestId, rules, parts)
     },
-    async activity(query, context) {
+    async activity(query: AuditQuery, context: OwnerContext) {
       const caller = gate.known(context)
       if (caller.kind === 'owner') {
         const page = await audit.query(query)
@@ -76,17 +82,20 @@ export function createInsightApi(parts: VaultParts, gate: Gate, registry: Agents
       }
       const { id, name } = caller.agent
       if (query.agent !== undefined && query.agent !== name)
-        throw new VaultError('SCOPE_DENIED', 'Expected your own name: an agent sees its own activity.')
+        throw new VaultError(
+          'SCOPE_DENIED',
+          'Expected your own name, because an agent can see only its own activity.',
+        )
       const page = await inTurn(id, () => audit.query({ ...query, agent: name }))
       return withCursor(page.entries.map(eventView), page.cursor)
     },
-    async verifyActivity({ caller }) {
+    async verifyActivity({ caller }: OwnerContext) {
       assertOwner(caller)
       return audit.verify()
     },
   }
 
-  /** Whose budget is asked for: one's own, or, by the owner, anybody's. */
+  /** The agent whose budget is requested: the caller itself, or, for the owner, any agent. */
   function agentFor({ caller }: OwnerContext, name: string | undefined) {
     if (caller.kind === 'agent') return caller.agent
     const agent = name === undefined ? undefined : (registry.byName(name) ?? registry.get(name))
@@ -98,8 +107,8 @@ export function createInsightApi(parts: VaultParts, gate: Gate, registry: Agents
 const withCursor = <T>(events: readonly T[], cursor: string | undefined) =>
   cursor === undefined ? { events } : { events, cursor }
 
-/** What an agent used today and may use, asset by asset; amounts in smallest units, as text. */
-function budgetOf(agent: Agent, rules: Rules, budget: BudgetBook): readonly BudgetLine[] {
+/** What an agent has used today and its limits, per asset. Amounts are in smallest units, as text. */
+function budgetOf(agent: Agent, rules: StoredRules, budget: BudgetBook): readonly BudgetLine[] {
   const limits = rules.limitsOf(agent).filter(({ subject }) => subject.kind === 'agent')
   const used = new Map(budget.usedAll({ kind: 'agent', agentId: agent.id }).map((use) => [use.asset, use]))
   const ids = new Set([...limits.map(({ asset }) => asset), ...used.keys()])
@@ -117,13 +126,13 @@ function budgetOf(agent: Agent, rules: Rules, budget: BudgetBook): readonly Budg
   })
 }
 
-/** `{chain, amount, currency?, recipient?, agent_name}` → whether it would fit now. Counts nothing. */
+/** Whether the amount of `{chain, amount, currency?, recipient?, agent_name}` fits into the budget now. Nothing is reserved. */
 function checkBudget(
   input: unknown,
   agent: Agent,
   requestId: string,
-  rules: Rules,
-  parts: VaultParts,
+  rules: StoredRules,
+  parts: VaultDeps,
 ): { ok: boolean; code: string | null; details: unknown } {
   const { chain, amount, currency, recipient: recipientText } = budgetRequest.check(input)
   const { facts } = accountOn(parts, chain)
@@ -150,3 +159,85 @@ function checkBudget(
 }
 
 const textOf = (amount: bigint | undefined): string | null => (amount === undefined ? null : String(amount))
+
+/** An activity event as the interface document defines it. If no money is involved, `amount` is 0 and `currency` empty. */
+export interface ActivityEvent {
+  readonly timestamp: string
+  readonly agent: string
+  readonly action: string
+  readonly amount: number
+  readonly currency: string
+  readonly status: string
+  /** The agent's claim, set for a refused request. */
+  readonly claimed?: string
+  /** What the request's bytes do, set for a refused request. */
+  readonly found?: string
+}
+
+/** Additional fields that only the owner sees. */
+interface ActivityDetails {
+  readonly seq: number
+  readonly hash: string
+  /** The exact amount as text. */
+  readonly amount: string | null
+  readonly scope: string | null
+  readonly recipient: string | null
+  readonly chain: string | null
+  readonly approval_id: string | null
+  readonly decision_hash: string | null
+  readonly request_id: string | null
+  readonly code: string | null
+  readonly note: string | null
+}
+
+const eventView = (entry: AuditEntry): ActivityEvent => ({
+  timestamp: entry.timestamp,
+  agent: entry.agent,
+  action: entry.action,
+  amount: numberOf(entry.amount),
+  currency: entry.currency ?? '',
+  status: entry.status,
+  ...(entry.claimed !== undefined && { claimed: entry.claimed }),
+  ...(entry.found !== undefined && { found: entry.found }),
+})
+
+const ownerEventView = (entry: AuditEntry): ActivityEvent & { readonly details: ActivityDetails } => ({
+  ...eventView(entry),
+  details: {
+    seq: entry.seq,
+    hash: entry.hash,
+    amount: entry.amount ?? null,
+    scope: entry.scope ?? null,
+    recipient: entry.recipient ?? null,
+    chain: entry.chain ?? null,
+    approval_id: entry.approvalId ?? null,
+    decision_hash: entry.decisionHash ?? null,
+    request_id: entry.requestId ?? null,
+    code: entry.code ?? null,
+    note: entry.note ?? null,
+  },
+})
+
+/** The amount as a number, for display only. `details.amount` is exact, because a JSON number cannot represent every amount. */
+function numberOf(amount: string | undefined): number {
+  const value = Number(amount ?? 0)
+  return Number.isFinite(value) ? value : 0
+}
+
+/** Parses an activity query. @throws `VALIDATION_ERROR` for an invalid time, in the form of a schema error */
+export function auditQueryOf(input: InputOf<typeof activityQuery>): AuditQuery {
+  const { since, until, ...rest } = input
+  return {
+    ...rest,
+    ...(since !== undefined && { since: timeOf('since', since) }),
+    ...(until !== undefined && { until: timeOf('until', until) }),
+  }
+}
+
+function timeOf(path: string, text: string): string {
+  const isTime = /^\d{4}-\d{2}-\d{2}(?:T[\d:.]+(?:Z|[+-]\d{2}:\d{2}))?$/.test(text)
+  const ms = isTime ? Date.parse(text) : Number.NaN
+  if (!Number.isNaN(ms)) return new Date(ms).toISOString()
+  const message = 'Expected an ISO 8601 time such as 2026-11-21T10:00:00Z.'
+  throw new VaultError('VALIDATION_ERROR', `${path}: ${message}`, { details: [{ path, message }] })
+}

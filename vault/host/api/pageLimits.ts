@@ -1,17 +1,21 @@
-import type { Agent } from '../../agents/agent.ts'
+import type { Agent } from '../../agents/agents.ts'
 import { type Grant, parseGrantLine, secretReads } from '../../agents/grant.ts'
 import { type ApprovalRecord, approveCommand, handsOutSecret } from '../../approvals/approval.ts'
 import { VaultError } from '../../errors/error.ts'
 import type { OwnerContext } from '../caller.ts'
 
 /*
- * What the owner does in a terminal only. A stranger who has a page's session for a moment must not leave with the secrets,
- * nor with an agent that gets them.
+ * Operations that the owner can do only in a terminal. An intruder with brief access to a page session must get no secrets, and
+ * no agent that may read them.
  */
 
 const isPage = ({ caller }: OwnerContext): boolean => caller.via !== 'socket'
 
-/** A new agent may ask for secrets: the owner is then asked in a terminal or a chat. @throws `OWNER_REQUIRED` */
+/**
+ * Refuses an agent that could read secrets without approval. If the agent needs approval, the owner approves in a terminal or
+ * a chat.
+ * @throws `OWNER_REQUIRED`
+ */
 export function assertMayAdd(
   context: OwnerContext,
   { name, scopes }: { readonly name: string; readonly scopes: readonly string[] },
@@ -26,8 +30,9 @@ export function assertMayAdd(
 }
 
 /**
- * An agent that is known gets no secret that it does not have, with or without a question: the owner might answer one of
- * its questions for it, while a stranger has its token. @throws `OWNER_REQUIRED`
+ * Refuses to give an existing agent access to a further secret, even with approval each time. An intruder who has the agent's
+ * token could get one of its requests approved.
+ * @throws `OWNER_REQUIRED`
  */
 export function assertMayChange(
   context: OwnerContext,
@@ -46,9 +51,9 @@ export function assertMayChange(
 }
 
 /**
- * Its token, or a pairing, is the agent itself, with what it may read and what was approved for it.
+ * Refuses to show an agent's token or pairing, which gives control of the agent and of everything that the agent may do.
  *
- * @param command what does the same in a terminal, after `tollgate vault`
+ * @param command the terminal command that does the same, after `tollgate vault`
  * @throws `OWNER_REQUIRED`
  */
 export function assertMayHandOver(context: OwnerContext, agent: Agent, command: readonly string[]): void {
@@ -73,6 +78,6 @@ const refusal = (act: string, command: string): VaultError =>
     `Expected the owner's terminal to ${act}, got a session of the page. On this machine: tollgate vault ${command}`,
   )
 
-/** One word of a command in a shell. */
+/** Quotes one word of a shell command. */
 const word = (text: string): string =>
   /^[\w.,:@-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`

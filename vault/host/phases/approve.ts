@@ -1,40 +1,23 @@
 import { randomBytes } from 'node:crypto'
-import type { AskedBefore, VaultAnswer } from '../../../core/plugin/vault.ts'
+import type { AskedBefore, VaultResponse } from '../../../core/plugin/vault.ts'
 import type { ApprovalRecord, Question } from '../../approvals/approval.ts'
 import type { ApprovalBook } from '../../approvals/approvalBook.ts'
-import { cutWarning, showParts } from '../../approvals/shownPart.ts'
-import { textWarnings } from '../../approvals/textWarnings.ts'
+import { cutWarning, showParts, textWarnings } from '../../approvals/shownPart.ts'
 import { VaultError } from '../../errors/error.ts'
 import { decisionHash } from '../../policy/decisionHash.ts'
 import type { Vault } from '../../ports/vault.ts'
-import { hashOf, signatureId } from '../hashOf.ts'
-import { purposeOf } from '../operations/signing.ts'
-import type { Plan } from '../plan.ts'
-import { reserve } from '../reserve.ts'
-import type { VaultCall } from '../vaultCall.ts'
-import type { HostPlugin } from './hostPlugin.ts'
+import { purposeOf } from '../plans/signing.ts'
+import { type HostPlugin, type Plan, signatureId, type VaultCall } from '../vaultCall.ts'
+import { reserve } from './perform.ts'
 
-/** Pages of the log that a question is worth, each of them a bounded part of it. */
-const MOST_PAGES = 5
+/** Maximum pages of the log that are searched for one approval and status. Each page has a limited size. */
+const MAX_PAGES = 5
 
-/** Names an agent's exact request; with an Idempotency-Key, that request under that key. */
-export const keyOf = (x: VaultCall): string =>
-  hashOf('approval', x.caller.id, x.operation, x.plan!.requestHash, x.idempotencyKey)
-
-/**
- * What the log calls a deed that is never done twice under its key; undefined without a key, and for any other deed. A write that is
- * repeated later would undo what was stored since. Payments are known by the budget, and the same bytes harm nobody.
- */
-export const onceActOf = (x: VaultCall): string | undefined =>
-  (x.plan!.repeat === 'once' || x.plan!.verb === 'write') && x.idempotencyKey !== null
-    ? `key_${keyOf(x)}`
-    : undefined
-
-/** Whether money is held back for an agent's exact request, by the question that it led to. */
+/** Whether an earlier approval has reserved money for an agent's exact request. */
 export const isHeld = (book: ApprovalBook, x: VaultCall): boolean => {
   const isKeyed = x.idempotencyKey !== null
-  const record = book.byKey(keyOf(x), isKeyed)
-  if (record === undefined) return book.isBeingAsked(keyOf(x))
+  const record = book.byKey(x.key, isKeyed)
+  if (record === undefined) return book.isPending(x.key)
   return (
     (record.state === 'pending' || record.state === 'approved' || record.state === 'consumed') &&
     record.reservationId !== null
@@ -42,8 +25,8 @@ export const isHeld = (book: ApprovalBook, x: VaultCall): boolean => {
 }
 
 /**
- * Asks the owner where anything wants it, and waits as long as the caller does. The same request again finds its question,
- * and its answer.
+ * Requests the owner's approval if the host or a plugin requires it, and waits as long as the caller does. A repeated request
+ * finds its approval and its response.
  */
 export function createApproving(
   vault: Vault,
@@ -56,29 +39,29 @@ export function createApproving(
     route: (operation) => (operation === 'vault_preview' ? undefined : { approve }),
   }
 
-  function approve(x: VaultCall): VaultAnswer | undefined | Promise<VaultAnswer | undefined> {
-    const act = onceActOf(x)
+  function approve(x: VaultCall): VaultResponse | undefined | Promise<VaultResponse | undefined> {
+    const act = x.onceAct
     if (act !== undefined && vault.audit.hasAct(act)) {
-      const answer = book.byKey(keyOf(x), true)?.answer ?? null
-      if (answer === null)
+      const response = book.byKey(x.key, true)?.response ?? null
+      if (response === null)
         throw new VaultError(
           'REQUEST_ID_USED',
-          'This was begun under the same Idempotency-Key before, and its answer is not kept. Use a new key to do it again.',
+          'A request with this Idempotency-Key was already started, and the vault did not store its response. Use a new key to repeat the action.',
         )
       x.isLogged = true
-      return answer
+      return response
     }
     if (x.reasons.length === 0 || x.who.kind !== 'agent') return undefined
     return ask(x)
   }
 
-  async function ask(x: VaultCall): Promise<VaultAnswer | undefined> {
-    const key = keyOf(x)
+  async function ask(x: VaultCall): Promise<VaultResponse | undefined> {
+    const key = x.key
     const find = () => book.byKey(key, x.idempotencyKey !== null)
     const isFirstTime = find() === undefined ? await isFirst(x.plan!) : null
-    // The same request may have been asked while the log was read.
-    const asked = find() ?? (await book.ask({ key, ...newQuestion(x, isFirstTime) }))
-    // From here on the approval's own entries in the log tell what became of it.
+    // A concurrent copy of this request may have created an approval while the log was read.
+    const asked = find() ?? (await book.ask({ key, ...newApproval(x, isFirstTime) }))
+    // From now on, the approval's own log entries record the outcome.
     x.isLogged = true
     if (asked.state === 'pending') x.onAsked?.({ approvalId: asked.id, expiresAtMs: asked.expiresAtMs })
     const record = asked.state === 'pending' ? await book.settled(asked.id, x.waitMs, x.signal) : asked
@@ -90,13 +73,13 @@ export function createApproving(
         x.approval = record
         return undefined
       case 'consumed':
-        if (record.answer !== null) return record.answer
+        if (record.response !== null) return record.response
         throw new VaultError(
           'APPROVAL_RESOLVED',
-          'This approval was used by another call for the same request.',
+          'Another call for the same request has already used this approval.',
         )
       case 'denied':
-        throw new VaultError('APPROVAL_DENIED', 'The owner refused this.', {
+        throw new VaultError('APPROVAL_DENIED', 'The owner refused this request.', {
           details: { approval_id: record.id },
         })
       case 'expired':
@@ -108,7 +91,10 @@ export function createApproving(
     }
   }
 
-  /** Refused now, it has an entry of its own: the approval's say that it was allowed. */
+  /**
+   * Checks the request again after the approval. A refusal here needs a log entry, because the approval's entries state that
+   * the request was allowed.
+   */
   function recheck(x: VaultCall): void {
     try {
       assertStillAllowed(x)
@@ -118,7 +104,7 @@ export function createApproving(
     }
   }
 
-  /** The newest question of this agent for the same: the same bytes, or the same sum for the same recipient. */
+  /** The newest approval of this agent for the same bytes, or for the same amount to the same recipient. */
   function askedBefore(x: VaultCall): AskedBefore | null {
     const { frozenHash, kind, chain, amount, currency, recipient } = x.plan!
     const before = book
@@ -137,12 +123,15 @@ export function createApproving(
     return before === undefined ? null : { atMs: before.createdAtMs, state: before.state }
   }
 
-  /** Whether the log has nothing that was signed for this recipient; null where none is named or the log is too long for a look. */
+  /**
+   * Whether the log has no earlier signature for this recipient. Null if no recipient is named, or the log is too long to
+   * search.
+   */
   async function isFirst({ recipient }: Plan): Promise<boolean | null> {
     if (recipient === null) return null
     for (const status of ['APPROVED', 'AUTO_APPROVED'] as const) {
       let cursor: string | undefined
-      for (let page = 0; page < MOST_PAGES; page++) {
+      for (let page = 0; page < MAX_PAGES; page++) {
         const found = await vault.audit.query({
           recipient,
           status,
@@ -158,11 +147,11 @@ export function createApproving(
     return true
   }
 
-  function newQuestion(x: VaultCall, isFirstTime: boolean | null) {
+  function newApproval(x: VaultCall, isFirstTime: boolean | null) {
     const plan = x.plan!
     const drafts = plan.parts()
     const parts = showParts(drafts)
-    const question: Question = {
+    const approval: Question = {
       agentId: x.caller.id,
       agentName: x.caller.name,
       operation: x.operation,
@@ -184,18 +173,19 @@ export function createApproving(
       purpose: purposeOf(x),
       frozenHash: plan.frozenHash,
     }
-    // Agents get the hash: without a secret of its own they could try out by it which old value it was made of.
+    // The hash is salted because agents get it. Without a salt, an agent could guess the old value and check its guess with the
+    // hash.
     const salt = randomBytes(16)
     return {
-      question,
+      approval,
       frozen: plan.frozen,
       decisionHash: (id: string) =>
         decisionHash({
-          request: { vaultId: vault.vaultId, approvalId: id, salt, ...question },
+          request: { vaultId: vault.vaultId, approvalId: id, salt, ...approval },
           ...(plan.judged !== undefined && { decoded: plan.judged.decoded }),
-          verdict: { decision: 'ask', reasons: question.reasons },
+          verdict: { decision: 'ask', reasons: approval.reasons },
         }),
-      // The same bytes move their money once: what was counted for them is not held back again.
+      // The same bytes move their money only once, so money that is already counted for them is not reserved again.
       reserve: (id: string) =>
         plan.repeat === 'same' &&
         vault.budget.isCommitted(signatureId(x.caller.id, plan.action, plan.frozenHash))

@@ -1,22 +1,19 @@
 import type { VaultOperation } from '../../../core/plugin/vault.ts'
-import type { Agent } from '../../agents/agent.ts'
-import { type GrantVerb, grantFor } from '../../agents/grant.ts'
+import type { Agent } from '../../agents/agents.ts'
+import { type GrantVerb, grantFor, isScope } from '../../agents/grant.ts'
 import { VaultError } from '../../errors/error.ts'
-import { isScope } from '../../storage/records/scopes.ts'
-import { signatureId } from '../hashOf.ts'
-import { planAddress } from '../operations/address.ts'
-import { planCall } from '../operations/call.ts'
-import { planPayment } from '../operations/payment.ts'
-import { planPreview } from '../operations/preview.ts'
-import { planMessage, planTransaction, planTypedData } from '../operations/signing.ts'
-import { planDelete, planRead, planWrite } from '../operations/values.ts'
-import type { VaultParts } from '../parts.ts'
-import type { Plan } from '../plan.ts'
-import type { Judgement, Rules } from '../rules.ts'
-import type { VaultCall } from '../vaultCall.ts'
-import type { HostPlugin } from './hostPlugin.ts'
+import type { Vault } from '../../ports/vault.ts'
+import { type AssertAdmitted, assertKnown } from '../caller.ts'
+import type { VaultDeps } from '../deps.ts'
+import type { Judgement, StoredRules } from '../ownerRules.ts'
+import { planCall } from '../plans/call.ts'
+import { planPayment } from '../plans/payment.ts'
+import { planPreview } from '../plans/preview.ts'
+import { planMessage, planTransaction, planTypedData } from '../plans/signing.ts'
+import { planAddress, planDelete, planRead, planWrite } from '../plans/values.ts'
+import { type HostPlugin, type Plan, signatureId, type VaultCall } from '../vaultCall.ts'
 
-type Planner = (x: VaultCall, parts: VaultParts) => Plan | Promise<Plan>
+type Planner = (x: VaultCall, parts: VaultDeps) => Plan | Promise<Plan>
 
 const planners: Readonly<Record<VaultOperation, Planner>> = {
   get_address: planAddress,
@@ -31,8 +28,26 @@ const planners: Readonly<Record<VaultOperation, Planner>> = {
   vault_call: planCall,
 }
 
-/** Reads the request into the plan of what it would do: bytes are decoded and the claim about them is proved. */
-export function createPlanning(parts: VaultParts): HostPlugin {
+/**
+ * Admits known callers while the vault is unlocked, within the owner's rate limit. The transport has authenticated the caller.
+ * A revoked agent is refused here.
+ */
+export function createIdentify(vault: Vault, assertAdmitted: AssertAdmitted): HostPlugin {
+  return {
+    name: 'identify',
+    slots: { identify: { writes: ['caller'] } },
+    route: () => ({
+      identify({ who }) {
+        assertKnown(who)
+        vault.assertUnlocked()
+        assertAdmitted(who)
+      },
+    }),
+  }
+}
+
+/** Turns the request into a plan of what it would do. It decodes the bytes and checks the agent's claim about them. */
+export function createPlanning(parts: VaultDeps): HostPlugin {
   return {
     name: 'plan',
     slots: { authorize: { reads: ['caller'], writes: ['request'] } },
@@ -55,10 +70,10 @@ function keep(x: VaultCall, plan: Plan): void {
 }
 
 /**
- * Turns an agent without the grant away before anything of its request is decoded, looked up or asked of a node: what the
- * request names as its scope or chain is enough for that.
+ * Refuses an agent without the grant before its request is decoded, looked up or sent to a node. The scope or chain that the
+ * request names is enough for this check.
  */
-export function createGranting(parts: VaultParts): HostPlugin {
+export function createGranting(parts: VaultDeps): HostPlugin {
   return {
     name: 'grants',
     slots: { authorize: { reads: ['caller'] } },
@@ -79,9 +94,9 @@ interface Wanted {
   readonly verb: GrantVerb
   readonly scope: string
 }
-type Wants = (input: Readonly<Record<string, unknown>>, parts: VaultParts) => readonly Wanted[]
+type Wants = (input: Readonly<Record<string, unknown>>, parts: VaultDeps) => readonly Wanted[]
 
-/** None where the request names nothing that there is: the plan says so, before it decodes. */
+/** No grant is needed if the request names an unknown chain. Planning reports that before it decodes the request. */
 const onChain =
   (verb: GrantVerb): Wants =>
   ({ chain }, { assets }) => {
@@ -94,14 +109,14 @@ const ofScope =
     typeof scope === 'string' && isScope(scope)
       ? [{ verb: verb === 'read' && scope.startsWith('wallet.') ? 'address' : verb, scope }]
       : []
-/** An offer names its chains itself; the agent must have one of them, and is held to it once one is chosen. */
+/** An x402 offer lists several chains. The agent needs a grant for at least one of them. Planning checks the chosen chain. */
 const onAnyChain: Wants = ({ network }, { assets, enabled }) => {
   const named = typeof network === 'string' ? assets.chains.ofNetwork(network) : undefined
   const chains = typeof network !== 'string' ? enabled : named === undefined ? [] : [named.name]
   return chains.map((name) => ({ verb: 'sign', scope: `wallet.${name}` }))
 }
 
-/** Any one of these lets a request be looked at. */
+/** The grants of each operation. Any one of them is enough for the request to be decoded. */
 const wants: Readonly<Record<VaultOperation, Wants>> = {
   get_address: onChain('address'),
   vault_read: ofScope('read'),
@@ -125,7 +140,7 @@ function assertGranted(agent: Agent, { verb, scope }: Plan): { readonly asks: bo
   return grant
 }
 
-/** Holds an agent to its grants. The owner needs none, and has no wallet of an agent's to sign for. */
+/** Enforces an agent's grants. The owner needs none. */
 export const grants: HostPlugin = {
   name: 'plan-grants',
   slots: { authorize: { reads: ['request'] } },
@@ -134,15 +149,15 @@ export const grants: HostPlugin = {
       const { scope, check } = x.plan!
       if (x.who.kind === 'agent') {
         const grant = assertGranted(x.who.agent, x.plan!)
-        if (grant.asks) x.requireApproval(`The grant of ${scope} says that the owner is asked each time.`)
+        if (grant.asks) x.requireApproval(`The grant of ${scope} requires asking the owner each time.`)
       }
       check?.()
     },
   }),
 }
 
-/** What the owner's rules say to what an agent would have signed, where they do not refuse it. @throws what they refuse it with */
-function ruleOn(agent: Agent, x: VaultCall, rules: Rules, isCounted: boolean): Judgement | undefined {
+/** What the owner's rules decide about a request to sign. @throws the refusal by a rule */
+function ruleOn(agent: Agent, x: VaultCall, rules: StoredRules, isCounted: boolean): Judgement | undefined {
   const { judged } = x.plan!
   if (judged === undefined) return undefined
   const judgement = rules.judge({ agent, ...judged, isCounted })
@@ -153,25 +168,27 @@ function ruleOn(agent: Agent, x: VaultCall, rules: Rules, isCounted: boolean): J
 }
 
 /**
- * What let a request wait for its owner's answer may be gone when the answer comes: the agent, its scope, its rules. The
- * money is held back already.
+ * Checks a request again after it waited for the owner, because its agent, grants or rules may have been removed meanwhile. The
+ * money is already reserved.
  *
- * @param agent as it is now; undefined when it is gone
- * @throws what a new request would be refused with
+ * @param agent the current agent. Undefined if it was removed
+ * @throws the refusal that a new request would get
  */
-export function assertStillAllowed(agent: Agent | undefined, x: VaultCall, rules: Rules): void {
+export function assertStillAllowed(agent: Agent | undefined, x: VaultCall, rules: StoredRules): void {
   if (agent === undefined || agent.revokedAt !== null) throw new VaultError('UNAUTHORIZED')
   assertGranted(agent, x.plan!)
   ruleOn(agent, x, rules, true)
 }
 
 /**
- * Asks the owner's rules about what is to be signed.
+ * Applies the owner's rules to what is to be signed.
  *
- * @param isHeld whether money is held back for this very request, asked before and not decided otherwise
+ * @param isHeld whether an earlier approval that was not refused has reserved money for this exact request
  */
-export function createRuling({ rules, vault }: VaultParts, isHeld: (x: VaultCall) => boolean): HostPlugin {
-  /** The same request again must not be refused for the room in the day that it takes up itself. */
+export function createRuling({ rules, vault }: VaultDeps, isHeld: (x: VaultCall) => boolean): HostPlugin {
+  /**
+   * Whether the daily budget already includes this request. A repeated request must not be refused because of its own amount.
+   */
   const isCounted = (x: VaultCall): boolean => {
     const { repeat, action, frozenHash } = x.plan!
     return (
@@ -186,13 +203,16 @@ export function createRuling({ rules, vault }: VaultParts, isHeld: (x: VaultCall
         const { judged, reasons } = x.plan!
         if (judged === undefined) return
         if (x.who.kind !== 'agent')
-          throw new VaultError('SCOPE_DENIED', 'Signing is for agents: register one and use its token.')
+          throw new VaultError(
+            'SCOPE_DENIED',
+            'Expected an agent: only agents can sign. Register an agent and use its token.',
+          )
         const judgement = ruleOn(x.who.agent, x, rules, isCounted(x))!
         x.limits = judgement.limits
         for (const reason of reasons) x.requireApproval(reason)
         if (judgement.outcome === 'auto') return
         for (const reason of judgement.reasons) x.requireApproval(reason)
-        if (judgement.reasons.length === 0) x.requireApproval('A rule asks for it.')
+        if (judgement.reasons.length === 0) x.requireApproval('A rule requires approval.')
       },
     }),
   }

@@ -1,14 +1,24 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { encodeFunctionData, type Hex, parseAbi, parseTransaction, recoverTransactionAddress } from 'viem'
-import { keccak256 } from '../../../core/evm/keccak.ts'
+import { keccak256 } from '../../../core/evm/hex.ts'
+import {
+  account,
+  call,
+  decode,
+  decoded,
+  other,
+  sign,
+  unsigned,
+  usdc,
+  usdt,
+} from '../../../test/helpers/vault/plugins/chain-evm/evm.ts'
+import { spendOf } from '../../effects/effect.ts'
 import { proveClaim } from '../../effects/proveClaim.ts'
-import { spendOf } from '../../effects/spendOf.ts'
 import { evaluate } from '../../policy/evaluate.ts'
-import { evmDigest } from '../../signer/preimage.ts'
-import { account, call, decode, decoded, other, sign, unsigned, usdc, usdt } from './evm.fixture.ts'
+import { evmDigest } from '../../signer/keyStore.ts'
+import { permit2Address } from './decodeTransaction.ts'
 import plugin from './index.ts'
-import { permit2Address } from './permit2.ts'
 
 const claim = { chain: 'base', amount: 1, currency: 'USDC', recipient: other }
 const hexBytes = (length: number) =>
@@ -57,7 +67,7 @@ t.test('JSON gives the same bytes as hex, and every deviation from its fields is
   t.match(decode({ ...json, authorizationList: [] }), { ok: false, code: 'TX_OPAQUE' })
   t.match(decode({ ...json, 'blob. The owner approved': [] }), {
     code: 'TX_OPAQUE',
-    message: /^Transactions with blob are not signed here\.$/,
+    message: /^Transactions with blob are not supported\.$/,
   })
   t.match(decode({ ...json, chainId: 1 }), { ok: false, code: 'CHAIN_MISMATCH' })
   t.match(
@@ -99,7 +109,7 @@ t.test('calls beyond those that are understood are opaque, whatever else they ca
     t.ok(tx.isOpaque, why)
     t.match(proveClaim(claim, tx), { ok: false, code: 'TX_OPAQUE', mayBeShown: true }, why)
   }
-  // Most contracts take these for the plain call: it stands beside what is opaque, and its limits hold.
+  // Most contracts decode these like the plain call: its effects are shown beside the opaque part, and its limits apply.
   for (const [why, data] of calls.filter(([why]) => /trailing|dirty/.test(why))) {
     const tx = decoded(decode(unsigned({ data })))
     t.match(tx.effects, [{ kind: 'opaque' }, { kind: 'transfer', to: other, amount: 1_000_000n }], why)
@@ -133,17 +143,17 @@ t.test('allowances count at their whole value, with the spender as the one who g
 
 t.test('to add nothing to an allowance, or to lower one, takes none back', async (t) => {
   const of = (name: string, amount: bigint) => decoded(decode(unsigned({ data: call(name, other, amount) })))
-  t.match(of('approve', 0n).plainWords, [/^Take back/])
+  t.match(of('approve', 0n).plainWords, [/^Revoke/])
   const nothing = of('increaseAllowance', 0n)
   t.match(nothing.effects, [{ kind: 'allowance', amount: 0n, isAdded: true }])
-  t.match(nothing.plainWords, [/^Add nothing .*stays as it is/])
+  t.match(nothing.plainWords, [/^Add 0 .*stays unchanged/])
   t.match(of('increaseAllowance', 5n).plainWords, [
-    /up to 0.000005 USDC, beside what it may take already, without/,
+    /up to 0.000005 USDC, in addition to what it may already take, without/,
   ])
   for (const amount of [0n, 5n, 2n ** 256n - 1n]) {
     const lowered = of('decreaseAllowance', amount)
     t.equal(lowered.isOpaque, true)
-    t.match(lowered.plainWords, [/lowers what .* leaves the rest/])
+    t.match(lowered.plainWords, [/lowers what .* the rest of the allowance stays/])
   }
 })
 
@@ -152,8 +162,8 @@ t.test('what may be an NFT is not told as coins', async (t) => {
   const zero = `0x${'0'.repeat(40)}`
   const of = (...args: Parameters<typeof call>) =>
     decoded(decode(unsigned({ to: contract, data: call(...args) })))
-  const either = `7 smallest units, or the NFT number 7, of the unknown contract ${contract}`
-  const end = 'without an end. (Base)'
+  const either = `7 smallest units, or NFT number 7, of the unknown contract ${contract}`
+  const end = 'without an expiry. (Base)'
   for (const [args, sentence] of [
     [['transfer', other, 7n], `Send ${either} to ${other}. (Base)`],
     [['transferFrom', account, other, 7n], `Send ${either} to ${other}. (Base)`],
@@ -164,11 +174,11 @@ t.test('what may be an NFT is not told as coins', async (t) => {
     ],
     [
       ['approve', other, 0n],
-      `Take back what ${other} may take of the unknown contract ${contract}, or allow it to take the NFT number 0. (Base)`,
+      `Revoke what ${other} may take of the unknown contract ${contract}, or allow it to take NFT number 0. (Base)`,
     ],
     [
       ['approve', zero, 7n],
-      `Take back the right to take the NFT number 7 of the unknown contract ${contract}, if it has NFTs. (Base)`,
+      `Revoke the right to take NFT number 7 of the unknown contract ${contract}, if it is an NFT contract. (Base)`,
     ],
     [
       ['setApprovalForAll', other, true],
@@ -176,16 +186,16 @@ t.test('what may be an NFT is not told as coins', async (t) => {
     ],
     [
       ['setApprovalForAll', other, false],
-      `Take back what ${other} may take of the unknown contract ${contract}. (Base)`,
+      `Revoke what ${other} may take of the unknown contract ${contract}. (Base)`,
     ],
   ] as [Parameters<typeof call>, string][]) {
     const tx = of(...args)
     t.equal(tx.plainWords[0], sentence)
     t.ok(tx.isOpaque, 'and no rule approves it')
-    t.match(tx.warnings, [`The contract ${contract} is not known: it may be a coin's or an NFT's.`], sentence)
+    t.match(tx.warnings, [`The contract ${contract} is unknown and may be a token or an NFT.`], sentence)
   }
   t.match(decoded(decode(unsigned({ data: call('approve', other, 0n) }))).plainWords, [
-    `Take back what ${other} may take of USDC. (Base)`,
+    `Revoke what ${other} may take of USDC. (Base)`,
   ])
 })
 
@@ -283,7 +293,7 @@ t.test('money of another account proves nothing', async (t) => {
     decoded(decode(unsigned({ data: call('transferFrom', payer, other, 1_000_000n) })))
   t.match(proveClaim(claim, from(account)), { ok: true })
   t.match(proveClaim(claim, from(usdt)), { code: 'TX_MISMATCH', mayBeShown: false })
-  t.strictSame(from(usdt).warnings, ['It moves money of another account.'])
+  t.strictSame(from(usdt).warnings, ['The request moves money of another account.'])
 })
 
 t.test('an absurd fee is refused', async (t) => {
@@ -313,7 +323,7 @@ t.test('whatever a transaction does beyond its claim is refused or shown', async
       const proof = proveClaim(claim, result.decoded)
       if (!proof.ok) return !proof.mayBeShown || result.decoded.isOpaque
       proved++
-      // What the chain would do is judged here by another decoder's words: exactly one USDC of ours to the payee.
+      // Another decoder checks here what the chain would do: exactly one USDC of the vault's account to the payee.
       const isOurs = (functionName: string) =>
         calldata.toLowerCase() === call(functionName, other, 1_000_000n) ||
         calldata.toLowerCase() === call('transferFrom', account, other, 1_000_000n)
@@ -368,9 +378,9 @@ t.test('the signed transaction is the one that was shown, in the encoding of the
   )
   const json = { chainId: 8453, nonce: 1, gas: 21_000, gasPrice: 1, to: other, value: '5' }
   const legacy = decoded(decode(json))
-  const answer = JSON.parse(plugin.assemble(legacy, sign(legacy.signingBytes)).signedTx!)
-  t.equal(await recoverTransactionAddress({ serializedTransaction: answer.raw }), account)
-  t.match(answer, { type: '0x0', nonce: '0x1', value: '0x5', chainId: '0x2105' })
+  const response = JSON.parse(plugin.assemble(legacy, sign(legacy.signingBytes)).signedTx!)
+  t.equal(await recoverTransactionAddress({ serializedTransaction: response.raw }), account)
+  t.match(response, { type: '0x0', nonce: '0x1', value: '0x5', chainId: '0x2105' })
 
   t.throws(() => plugin.assemble(tx, sign(legacy.signingBytes)), TypeError, 'of other bytes')
   t.throws(() => plugin.assemble(tx, sign(tx.signingBytes, Buffer.alloc(32, 2))), TypeError, 'by another key')

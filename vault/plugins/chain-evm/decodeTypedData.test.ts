@@ -1,12 +1,19 @@
 import t from 'tap'
 import { hashMessage, recoverMessageAddress, recoverTypedDataAddress, serializeTransaction } from 'viem'
-import { keccak256 } from '../../../core/evm/keccak.ts'
-import { pinnedAssets } from '../../effects/assets.ts'
-import { budgetSpends } from '../../effects/budgetSpends.ts'
-import type { VaultChain } from '../../effects/chains.ts'
-import { account, decoded, other, sign, unsigned, usdc } from './evm.fixture.ts'
+import { keccak256 } from '../../../core/evm/hex.ts'
+import { permit2Proxies } from '../../../core/evm/permit2.ts'
+import {
+  account,
+  decoded,
+  other,
+  sign,
+  unsigned,
+  usdc,
+} from '../../../test/helpers/vault/plugins/chain-evm/evm.ts'
+import { pinnedAssets, type VaultChain } from '../../effects/assets.ts'
+import { budgetSpends } from '../../effects/effect.ts'
+import { permit2Address } from './decodeTransaction.ts'
 import plugin from './index.ts'
-import { permit2Address } from './permit2.ts'
 
 const typed = (typedData: unknown, chain: VaultChain = 'base') =>
   plugin.decodeTypedData!({ chain, account, typedData, assets: pinnedAssets })
@@ -15,6 +22,7 @@ const message = (text: unknown, encoding: 'utf8' | 'hex' | 'base64' = 'utf8') =>
 
 const fields = (text: string) =>
   text.split(',').map((field) => ({ type: field.split(' ')[0]!, name: field.split(' ')[1]! }))
+const facilitator = '0x70997970C51812dc3A010C7d01b50e0d17dc79C8'
 const domain = { name: 'USD Coin', version: '2', chainId: 8453, verifyingContract: usdc }
 const permit = {
   domain,
@@ -59,10 +67,12 @@ t.test('a deadline is the last moment to submit a permit, and no end of what it 
   const [effect] = read.effects
   t.match(effect, { submitBefore: 1_900_000_000n })
   t.notOk(Object.hasOwn(effect!, 'expiresAt'))
-  t.match(read.plainWords, [`take up to 5 USDC, without an end; by whoever submits this until ${at}.`])
-  t.match(read.warnings, [/no end/])
+  t.match(read.plainWords, [`take up to 5 USDC, without an expiry; any account can submit this until ${at}.`])
+  t.match(read.warnings, [/does not expire/])
   const back = decoded(typed({ ...permit, message: { ...permit.message, value: 0 } }))
-  t.match(back.plainWords, [`Take back what ${other} may take of USDC; by whoever submits this until ${at}.`])
+  t.match(back.plainWords, [
+    `Revoke what ${other} may take of USDC; any account can submit this until ${at}.`,
+  ])
 
   const dai = {
     ...permit,
@@ -77,7 +87,7 @@ t.test('a deadline is the last moment to submit a permit, and no end of what it 
     expiresAt: undefined,
   }
   t.match(decoded(typed(dai)).effects, [{ ...everything, submitBefore: 1_900_000_000n }])
-  t.match(decoded(typed(dai)).plainWords, [/ALL USDC, now and later, without an end/])
+  t.match(decoded(typed(dai)).plainWords, [/ALL USDC, now and later, without an expiry/])
   t.match(
     decoded(typed({ ...dai, message: { ...dai.message, expiry: 0 } })).effects,
     [{ ...everything, submitBefore: 2n ** 256n - 1n }],
@@ -87,7 +97,9 @@ t.test('a deadline is the last moment to submit a permit, and no end of what it 
 
   t.match(decoded(typed(authorization)).effects, [{ validAfter: 0n, validBefore: 1_900_000_000n }])
   const later = { ...authorization, message: { ...authorization.message, validAfter: 1_899_999_999 } }
-  t.match(decoded(typed(later)).plainWords, [/by anyone until .*, not before 2030-03-17T17:46:39/])
+  t.match(decoded(typed(later)).plainWords, [
+    /submitted by any account until .*, not before 2030-03-17T17:46:39/,
+  ])
 })
 
 t.test('Permit2 messages name their tokens, in singles and in batches', async (t) => {
@@ -109,7 +121,9 @@ t.test('Permit2 messages name their tokens, in singles and in batches', async (t
   t.ok(read.isOpaque, 'one of the tokens is not known')
   t.match(read.effects, [{ expiresAt: 100n, submitBefore: 1n }, {}], 'its end and its deadline')
   const block = { ...batch, message: { ...batch.message, details: [{ ...tokens, expiration: 0 }] } }
-  t.match(decoded(typed(block)).plainWords, [/only in the block in which it begins; by whoever submits/])
+  t.match(decoded(typed(block)).plainWords, [
+    /only within the block that includes it; any account can submit/,
+  ])
   const once = {
     ...batch,
     types: {
@@ -151,6 +165,80 @@ t.test('a Permit2 message with a witness is opaque, whatever it permits', async 
   t.match(budgetSpends(read), [{ amount: 4n, recipient: other }], 'what it permits is counted all the same')
 })
 
+const x402Permit = (witnessType: string, spender: string, witness: object) => ({
+  domain: { name: 'Permit2', chainId: 8453, verifyingContract: permit2Address },
+  types: {
+    PermitWitnessTransferFrom: fields(
+      'TokenPermissions permitted,address spender,uint256 nonce,uint256 deadline,Witness witness',
+    ),
+    TokenPermissions: fields('address token,uint256 amount'),
+    Witness: fields(witnessType),
+  },
+  primaryType: 'PermitWitnessTransferFrom',
+  message: {
+    permitted: { token: usdc, amount: '70000' },
+    spender,
+    nonce: '1',
+    deadline: '1900000000',
+    witness,
+  },
+})
+const uptoPermit = x402Permit('address to,address facilitator,uint256 validAfter', permit2Proxies.upto, {
+  to: other,
+  facilitator,
+  validAfter: '0',
+})
+const exactPermit = x402Permit('address to,uint256 validAfter', permit2Proxies.exact, {
+  to: other,
+  validAfter: '0',
+})
+
+t.test('an x402 payment by Permit2 is a transfer to the payee of its witness', async (t) => {
+  const at = '2030-03-17T17:46:40.000Z'
+  const upto = decoded(typed(uptoPermit))
+  t.match(upto, {
+    isOpaque: false,
+    effects: [{ kind: 'transfer', isMost: true, amount: 70_000n, to: other, submitter: facilitator }],
+    plainWords: [`Send at most 0.07 USDC to ${other}, submitted by ${facilitator} until ${at}. (Base)`],
+  })
+  t.match(budgetSpends(upto), [{ amount: 70_000n, recipient: other }], 'the most counts')
+  const exact = decoded(typed(exactPermit))
+  t.match(exact.plainWords, [`Send 0.07 USDC to ${other}, submitted by any account until ${at}. (Base)`])
+  t.equal(exact.isOpaque, false)
+  const { signature } = plugin.assemble(upto, sign(upto.signingBytes))
+  t.equal(await recoverTypedDataAddress({ ...uptoPermit, signature } as never), account)
+})
+
+t.test('a permit that only resembles an x402 payment stays opaque', async (t) => {
+  const near = (change: object) => ({ ...uptoPermit, ...change })
+  const message = (change: object) => near({ message: { ...uptoPermit.message, ...change } })
+  const cases: [string, unknown][] = [
+    ['another spender', message({ spender: other })],
+    ['the proxy of the other scheme', message({ spender: permit2Proxies.exact })],
+    [
+      'the proxy of the other scheme',
+      { ...exactPermit, message: { ...exactPermit.message, spender: permit2Proxies.upto } },
+    ],
+    ['another contract', near({ domain: { ...uptoPermit.domain, verifyingContract: other } })],
+    ['another name', near({ domain: { ...uptoPermit.domain, name: 'Permit3' } })],
+    ['a version', near({ domain: { ...uptoPermit.domain, version: '1' } })],
+    ['a salt', near({ domain: { ...uptoPermit.domain, salt: `0x${'00'.repeat(32)}` } })],
+    ['no chain', near({ domain: { name: 'Permit2', verifyingContract: permit2Address } })],
+    ['an unknown token', message({ permitted: { token: other, amount: '1' } })],
+    [
+      'a witness in another order',
+      near({
+        types: {
+          ...uptoPermit.types,
+          Witness: fields('address facilitator,address to,uint256 validAfter'),
+        },
+      }),
+    ],
+  ]
+  for (const [why, data] of cases) t.equal(decoded(typed(data)).isOpaque, true, why)
+  t.match(typed(near({ domain: { ...uptoPermit.domain, chainId: 1 } })), { code: 'CHAIN_MISMATCH' })
+})
+
 t.test('the case of the contract hides nothing, for what is signed is the same', async (t) => {
   const upper = (address: string) => `0x${address.slice(2).toUpperCase()}`
   const flipped = (address: string) =>
@@ -164,7 +252,7 @@ t.test('the case of the contract hides nothing, for what is signed is the same',
     primaryType: 'PermitTransferFrom',
     message: { permitted: { token: usdc, amount: '4' }, spender: other, nonce: 1, deadline: '5' },
   }
-  for (const data of [permit, authorization, permit2]) {
+  for (const data of [permit, authorization, permit2, uptoPermit, exactPermit]) {
     const plain = decoded(typed(data))
     t.equal(plain.isOpaque, false)
     for (const spelled of [upper, flipped, (address: string) => address.toLowerCase()]) {
@@ -257,7 +345,7 @@ t.test('a message is text for people: transactions, typed data and hashes are re
 })
 
 t.test('a text that can be read is a text, whatever its length and its bytes', async (t) => {
-  const asHash = 'It has as many bytes as a hash has: sign it only if you can read it.'
+  const asHash = 'The text is as long as a hash. Sign it only if you can read it.'
   for (const text of ['a'.repeat(32), 'é'.repeat(16), 'ключ'.repeat(4), `${'one\ttwo\r\n'.repeat(3)}12345`]) {
     t.equal(Buffer.byteLength(text), 32)
     t.match(decoded(message(text)), {
@@ -269,7 +357,7 @@ t.test('a text that can be read is a text, whatever its length and its bytes', a
   t.strictSame(decoded(message('a'.repeat(31))).warnings, [])
   const unreadable = ['ab'.repeat(32), `${'61'.repeat(31)}00`, `${'61'.repeat(29)}e280ae`, 'c3'.repeat(32)]
   for (const hex of unreadable) t.match(message(`0x${hex}`, 'hex'), { ok: false }, hex)
-  // Their bytes are lists of six fields and more, and no transaction.
+  // Their bytes are lists of six or more fields, but not a transaction.
   for (const text of ['ƀabcde', 'Ȁabcdefg', 'xȀabcdefg', 'рabcdefghijklmnop'])
     t.match(decoded(message(text)).effects, [{ kind: 'note', text }])
 })

@@ -1,9 +1,9 @@
 import { canonicalAddress } from '../../../core/domain/address.ts'
 import { parseStrictJson } from '../../../core/x402/strictJson.ts'
 import type { TypedDataRequest } from '../../effects/chainPlugin.ts'
-import type { DecodeCode, DecodeResult } from '../../effects/decoded.ts'
-import type { Effect } from '../../effects/effect.ts'
-import { finish } from '../../effects/finish.ts'
+import type { DecodeCode, DecodeResult, Effect } from '../../effects/effect.ts'
+import { finish } from '../../effects/plainWords.ts'
+import { warningsOf } from './decodeTransaction.ts'
 import {
   integerOf,
   type TypedData,
@@ -13,22 +13,21 @@ import {
   typedDataPreimage,
 } from './eip712.ts'
 import { readTyped } from './readTyped.ts'
-import { warningsOf } from './warningsOf.ts'
 
-/** Most fields of a generic message that are shown one by one. */
+/** Maximum fields of a generic message that are shown individually. */
 const MAX_SHOWN_FIELDS = 40
 
 /**
- * Decodes EIP-712 typed data. Permits of EIP-2612 and Permit2 are allowances, EIP-3009 authorisations are transfers;
- * everything else is shown field by field and opaque, because only its contract knows what it means. The domain must
- * name the chain: without it the signature would be good on every chain.
+ * Decodes EIP-712 typed data. Permits of EIP-2612 and Permit2 are allowances, and EIP-3009 authorizations are transfers.
+ * Everything else is shown field by field and is opaque, because only its contract defines what it means. The domain must
+ * name the chain, because the signature would otherwise be valid on every chain.
  */
 export function decodeTypedData(request: TypedDataRequest): DecodeResult {
   const { chain, assets } = request
   const facts = assets.chains.of(chain)
   const from = canonicalAddress('eip155', request.account)
   if (facts.chainId === undefined || from === undefined)
-    throw new TypeError('Expected an EVM chain and our address.')
+    throw new TypeError("Expected an EVM chain and the vault's address.")
   const read = readInput(request.typedData)
   if (typeof read === 'string') return no('VALIDATION_ERROR', read)
   const named = read.domain['chainId']
@@ -44,8 +43,8 @@ export function decodeTypedData(request: TypedDataRequest): DecodeResult {
   const warnings: string[] = []
   const effects: Effect[] = []
   if (named === undefined) {
-    warnings.push('The domain names no chain: the signature would be good on every chain.')
-    effects.push({ kind: 'opaque', target: 'typed data', reason: 'signs data that is bound to no chain' })
+    warnings.push('The domain names no chain, so the signature would be valid on every chain.')
+    effects.push({ kind: 'opaque', target: 'typed data', reason: 'signs data that is not bound to a chain' })
   }
   effects.push(...(readTyped(read, { chain, assets, from }) ?? generic(read)))
   const decoded = finish(assets, {
@@ -70,7 +69,7 @@ function readInput(input: unknown): TypedData | string {
     return `Expected typed data of at most ${typedDataLimits.chars} characters as JSON, got ${length}.`
   if (typeof input === 'string') {
     const parsed = parseStrictJson(input)
-    if (!parsed.ok) return `The typed data is not readable. ${parsed.message}`
+    if (!parsed.ok) return `The typed data cannot be read. ${parsed.message}`
     value = parsed.value
   }
   const parts = ['domain', 'types', 'primaryType', 'message']
@@ -92,7 +91,7 @@ function readInput(input: unknown): TypedData | string {
   return { domain, types: read, primaryType, message }
 }
 
-/** `EIP712Domain` among the types must name what `domain` has, in the standard's order: that is what is hashed. */
+/** Checks that a type `EIP712Domain` lists the fields of `domain` in the standard's order, because that order is hashed. */
 function checkDomainType(
   fields: readonly TypedField[] | undefined,
   domain: Record<string, unknown>,
@@ -112,13 +111,15 @@ function checkDomainType(
   return isSame ? undefined : 'Expected types.EIP712Domain to list the fields of domain in their order.'
 }
 
-/** A message whose meaning is its contract's affair: each field in words, and opaque. */
+/**
+ * The effects of a message whose meaning only its contract defines. Each field is shown in words, and the message is opaque.
+ */
 function generic({ domain, message }: TypedData): Effect[] {
   const contract =
     typeof domain['verifyingContract'] === 'string' ? domain['verifyingContract'] : 'no contract'
   const lines = flatten(message, '')
   const shown = lines.slice(0, MAX_SHOWN_FIELDS).map((line): Effect => ({ kind: 'note', text: line }))
-  const reason = `signs typed data of ${lines.length} values, which only its contract understands`
+  const reason = `signs typed data of ${lines.length} values, whose meaning only its contract defines`
   return [{ kind: 'opaque', target: contract, reason }, ...shown]
 }
 

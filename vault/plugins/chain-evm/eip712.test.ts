@@ -3,7 +3,7 @@ import { gunzipSync } from 'node:zlib'
 import fc from 'fast-check'
 import t from 'tap'
 import { hashTypedData } from 'viem'
-import { keccak256 } from '../../../core/evm/keccak.ts'
+import { keccak256 } from '../../../core/evm/hex.ts'
 import { type TypedData, TypedDataProblem, type TypedField, typedDataPreimage } from './eip712.ts'
 
 const vectors = new URL('../../../../shared/vectors/ethers_testcases_eip712.json.gz', import.meta.url)
@@ -104,7 +104,7 @@ t.test('a type whose name is cut somewhere, or hides what it consists of, is ref
     ...solidity,
   ])
     t.throws(() => typedDataPreimage({ ...mail, ...flat(name) }), TypedDataProblem, name)
-  // Wallets find what a type consists of by the letters that a name begins with, other software by the whole name.
+  // Wallets find the parts of a type by the letters that a name begins with, other software by the whole name.
   const inner = [field('x', 'bool')]
   for (const [why, types, message] of [
     [
@@ -194,7 +194,7 @@ t.test('any change of a value changes the digest', async () => {
 })
 
 t.test('each type is hashed once and each value once, whatever the types are', async (t) => {
-  // A type that is wide by what it refers to, and as many of it as go in.
+  // A type with many references, and as many of it as fit.
   const wide = Array.from({ length: 300 }, (_, i) => field(`f${i}`, 'bool'))
   const many: TypedData = {
     domain: { name: 'x' },
@@ -224,7 +224,7 @@ t.test('what would keep its reader busy is refused, with the limit', async (t) =
   const doubled = types(60, (i) => (i < 59 ? [field('a', `T${i + 1}[]`), field('b', `T${i + 1}[]`)] : []))
   t.ok(typedDataPreimage({ ...mail, types: doubled, primaryType: 'T0', message: { a: [], b: [] } }))
   const list = (type: string) => ({ types: new Map([['M', [field('a', type)]]]), primaryType: 'M' })
-  for (const [change, said] of [
+  for (const [change, lines] of [
     [{ types: types(65, () => [field('a', 'bool')]), primaryType: 'T0', message: { a: true } }, /64 types/],
     [
       {
@@ -237,7 +237,7 @@ t.test('what would keep its reader busy is refused, with the limit', async (t) =
     [{ ...list('uint8[]'), message: { a: Array(5_000).fill(1) } }, /4096 values/],
     [{ ...list(`uint8${'[]'.repeat(20)}`), message: { a: nested(20) } }, /16 levels/],
   ] as const)
-    t.throws(() => typedDataPreimage({ ...mail, ...change } as TypedData), { message: said })
+    t.throws(() => typedDataPreimage({ ...mail, ...change } as TypedData), { message: lines })
 })
 
 function byViem(data: TypedData): string {

@@ -1,12 +1,11 @@
-import { addressForm } from '../../../core/evm/address.ts'
-import { keccak256 } from '../../../core/evm/keccak.ts'
+import { addressForm, keccak256 } from '../../../core/evm/hex.ts'
 
 export interface TypedField {
   readonly name: string
   readonly type: string
 }
 
-/** Typed data as EIP-712 defines it, with `EIP712Domain` left out of `types`. */
+/** Typed data as EIP-712 defines it, without `EIP712Domain` in `types`. */
 export interface TypedData {
   readonly domain: Readonly<Record<string, unknown>>
   readonly types: ReadonlyMap<string, readonly TypedField[]>
@@ -25,8 +24,9 @@ export const domainFields: readonly TypedField[] = [
 
 const identifier = /^[A-Za-z_$][A-Za-z0-9_$]{0,127}$/
 /**
- * Wallets take any name of a type, and some have punctuation: `HyperliquidTransaction:UsdSend`. Left out are what
- * `encodeType` puts between names, quotes, and letters that look like others.
+ * Valid names of types. Wallets accept any name, and some real names contain punctuation, such as
+ * `HyperliquidTransaction:UsdSend`. Excluded are quotes, look-alike letters, and the characters that `encodeType` puts between
+ * names.
  */
 const typeName = /^[A-Za-z_$][\w$.:/@-]{0,127}$/
 /** Names that some wallets read as a Solidity type, even where the data defines a struct of that name. */
@@ -35,33 +35,33 @@ const arrayForm = /^(.*)\[([1-9]\d{0,5})?\]$/
 const MAX_DEPTH = 16
 
 /**
- * What typed data may have at most. Wallets meet orders of a few kilobytes; what is larger is made to keep a reader busy, or to
- * bury what matters.
+ * Limits of typed data. Orders in wallets have a few kilobytes. Larger data serves only to keep a reader busy or to hide what
+ * matters.
  */
 export const typedDataLimits = {
-  /** Characters of the whole as JSON. */
+  /** Maximum characters of the whole as JSON. */
   chars: 65_536,
   types: 64,
-  /** Characters of all types together, names and fields. */
+  /** Maximum characters of all types, with names and fields. */
   typeChars: 16_384,
-  /** Values of the message, those in lists and structs included. */
+  /** Maximum values of the message, including those in lists and structs. */
   values: 4_096,
 } as const
 const LONGEST_TYPE_NAME = 256
 
-/** Keccak-256, so that a test can count the work. */
+/** Keccak-256. It is a parameter, so that a test can count the calls. */
 type Hash = (bytes: Uint8Array) => Uint8Array
 
-/** What was wrong with typed data, in words. */
+/** The typed data is invalid. The message states what was expected. */
 export class TypedDataProblem extends Error {
   override readonly name = 'TypedDataProblem'
 }
 
 /**
- * The 66 bytes whose Keccak-256 is signed: 0x1901, the domain's hash, the message's hash. Strict: each struct has exactly
- * the fields of its type, numbers are in range, no type contains itself, names are names. A field that is shown but not
- * hashed, or hashed as zero because it is missing, would be one that the owner and the contract read differently. The work is
- * bounded by {@link typedDataLimits}: each type is hashed once, each value once.
+ * The 66 bytes whose Keccak-256 is signed: 0x1901, the domain's hash, the message's hash. Each struct must have exactly the
+ * fields of its type, numbers must be in range, names must be valid, and no type may contain itself. If a field were shown but
+ * not hashed, or missing and hashed as zero, the owner and the contract would read different data. Each type and each value is
+ * hashed once, so {@link typedDataLimits} limits the work.
  *
  * @throws {TypedDataProblem}
  * @see https://eips.ethereum.org/EIPS/eip-712
@@ -80,7 +80,7 @@ export function typedDataPreimage(data: TypedData, hash: Hash = keccak256): Uint
   ])
 }
 
-/** `encodeType` of EIP-712: the struct, then those it refers to, sorted by name. */
+/** `encodeType` of EIP-712: the struct, then the structs that it refers to, sorted by name. */
 export function encodeType(name: string, types: TypedData['types']): string {
   const found = new Set<string>()
   const walk = (type: string): void => {
@@ -102,13 +102,16 @@ export function encodeType(name: string, types: TypedData['types']): string {
     .join('')
 }
 
-/** What MetaMask and viem take for the name of a struct, where they look for those that a struct refers to. */
+/** The part of a type's name that MetaMask and viem read as the name of a struct when they search for referenced structs. */
 const plainStart = (name: string): string => /^\w*/.exec(name)![0]
 const isCut = (name: string): boolean => plainStart(name) !== name
 
-/** Every type is a name with fields of known types, none contains itself, and none has the name of an atomic type. */
+/**
+ * Checks that the fields of every type have known types, that no type contains itself, and that none has the name of an atomic
+ * type.
+ */
 function checkTypes(types: TypedData['types'], primaryType: string): void {
-  // First of all their size: everything below looks at each of them, some of it more than once.
+  // The size is checked first, because every check below visits each type, some more than once.
   if (types.size > typedDataLimits.types)
     throw new TypedDataProblem(`Expected at most ${typedDataLimits.types} types, got ${types.size}.`)
   let chars = 0
@@ -133,7 +136,7 @@ function checkTypes(types: TypedData['types'], primaryType: string): void {
     const structs = fields.map(({ type }) => baseOf(type)).filter((base) => types.has(base))
     if ((isCut(name) && (structs.length > 0 || types.has(plainStart(name)))) || structs.some(isCut))
       throw new TypedDataProblem(
-        'Expected types that refer to each other to be named in letters, digits and _: wallets differ in how they hash other names.',
+        'Expected types that refer to each other to be named in letters, digits and _, because wallets differ in how they hash other names.',
       )
     const names = new Set(fields.map((field) => field.name))
     if (names.size !== fields.length || fields.some((field) => !identifier.test(field.name)))
@@ -156,7 +159,7 @@ function checkTypes(types: TypedData['types'], primaryType: string): void {
   for (const name of types.keys()) visit(name, [])
 }
 
-/** Encodes values of one set of types, each type's hash made once. */
+/** Encodes values of one set of types and hashes each type once. */
 class Encoder {
   readonly #types: TypedData['types']
   readonly #hash: Hash
@@ -181,7 +184,7 @@ class Encoder {
     return this.#hash(Buffer.concat([this.#typeHash(type), ...words]))
   }
 
-  /** One word of 32 bytes for a value. */
+  /** The 32-byte word of a value. */
   #value(type: string, value: unknown, depth: number): Uint8Array {
     if (depth > MAX_DEPTH) throw new TypedDataProblem(`Expected at most ${MAX_DEPTH} levels of nesting.`)
     if (++this.#values > typedDataLimits.values)
@@ -228,7 +231,7 @@ function encodeAtomic(type: string, value: unknown, hash: Hash): Uint8Array {
   return number < min || number > max ? wrong() : word(BigInt.asUintN(256, number))
 }
 
-/** A safe integer, decimal digits or 0x hex. */
+/** Parses a safe integer, decimal digits or 0x hex. */
 export function integerOf(value: unknown): bigint | undefined {
   if (typeof value === 'bigint') return value
   if (typeof value === 'number') return Number.isSafeInteger(value) ? BigInt(value) : undefined
@@ -250,7 +253,7 @@ const baseOf = (type: string): string => {
   return array === null ? type : baseOf(array[1]!)
 }
 
-/** `int` and `uint` alone are aliases that EIP-712 does not have in its encoding of types. */
+/** `int` and `uint` alone are aliases that EIP-712 does not have in its type encoding. */
 function isAtomic(type: string): boolean {
   if (['string', 'bytes', 'bool', 'address'].includes(type)) return true
   const sized = /^(bytes|u?int)([1-9]\d{0,2})$/.exec(type)

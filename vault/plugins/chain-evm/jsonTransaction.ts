@@ -1,5 +1,7 @@
+import type { AccessList } from 'ox/AccessList'
+import type { Hex } from 'ox/Hex'
 import { parseStrictJson } from '../../../core/x402/strictJson.ts'
-import { accessListTooLong, type EvmTransaction, isWithinLimits } from './transaction.ts'
+import type { EvmTransaction } from './transaction.ts'
 
 export type ReadJson =
   | { readonly ok: true; readonly transaction: EvmTransaction; readonly from: string | undefined }
@@ -36,15 +38,15 @@ const types: Readonly<Record<string, EvmTransaction['type']>> = {
 }
 
 /**
- * Reads a transaction as JSON, text or object. Every field that decides what is signed must be there: the vault fills in
- * nothing, because what it filled in nobody asked for. Unknown fields, two names for one thing that differ, and the
- * fields of another type are refused. Quantities are 0x hex, decimal digits or safe integers.
+ * Parses a transaction from JSON, text or object. Every field that decides what is signed must be present, because the vault
+ * adds nothing that the agent did not request. Unknown fields, fields of another type, and two names for one field with
+ * different values are refused. Quantities are 0x hex, decimal digits or safe integers.
  */
 export function readJsonTransaction(input: unknown): ReadJson {
   let value = input
   if (typeof input === 'string') {
     const parsed = parseStrictJson(input, { maxDepth: 8 })
-    if (!parsed.ok) return no(`The transaction is not readable. ${parsed.message}`)
+    if (!parsed.ok) return no(`The transaction cannot be read. ${parsed.message}`)
     value = parsed.value
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value))
@@ -53,48 +55,46 @@ export function readJsonTransaction(input: unknown): ReadJson {
   for (const name of fields.keys()) {
     const [unsigned] = /^(?:authorizationList|blob|maxFeePerBlobGas|sidecars)/.exec(name) ?? []
     if (unsigned !== undefined)
-      return { ok: false, code: 'TX_OPAQUE', message: `Transactions with ${unsigned} are not signed here.` }
+      return { ok: false, code: 'TX_OPAQUE', message: `Transactions with ${unsigned} are not supported.` }
     if (!known.has(name))
       return no(`Expected only fields of a transaction, got ${JSON.stringify(name.slice(0, 40))}.`)
   }
   const type = typeOf(fields)
-  if (type === undefined) return no('Expected type to be 0, 1 or 2 and the fee fields of that type.')
+  if (type === undefined) return no('Expected `type` to be 0, 1 or 2 and the fee fields of that type.')
   return build(fields, type)
 }
 
 function build(fields: ReadonlyMap<string, unknown>, type: EvmTransaction['type']): ReadJson {
-  const gasLimit = same(fields, 'gas', 'gasLimit')
-  const data = same(fields, 'data', 'input')
-  const isNew = type === 'eip1559'
-  const numbers = {
-    chainId: quantity(fields.get('chainId')),
-    nonce: quantity(fields.get('nonce')),
-    gasLimit: quantity(gasLimit),
-    maxFeePerGas: quantity(fields.get(isNew ? 'maxFeePerGas' : 'gasPrice')),
-    value: fields.has('value') ? quantity(fields.get('value')) : 0n,
-  }
-  for (const [name, number] of Object.entries(numbers)) {
+  const fees = type === 'eip1559' ? ['maxFeePerGas', 'maxPriorityFeePerGas'] : ['gasPrice']
+  const given: [string, unknown][] = [
+    ['chainId', fields.get('chainId')],
+    ['nonce', fields.get('nonce')],
+    ['gas', same(fields, 'gas', 'gasLimit')],
+    ['value', fields.has('value') ? fields.get('value') : 0],
+    ...fees.map((name): [string, unknown] => [name, fields.get(name)]),
+  ]
+  const numbers = new Map<string, bigint>()
+  for (const [name, value] of given) {
+    const number = quantity(value)
     if (number === undefined) return no(`Expected ${name} as 0x hex, decimal digits or a safe integer.`)
+    numbers.set(name, number)
   }
-  const priority = isNew ? quantity(fields.get('maxPriorityFeePerGas')) : undefined
-  if (isNew && priority === undefined) return no('Expected maxPriorityFeePerGas in an EIP-1559 transaction.')
-  const bytes = data === undefined ? new Uint8Array(0) : hexBytes(data)
-  const to = fields.get('to') == null ? undefined : hexBytes(fields.get('to'))
-  if (bytes === undefined) return no('Expected data as 0x and an even number of hex digits.')
-  if (fields.get('to') != null && to?.length !== 20) return no('Expected to as 0x and 40 hex digits.')
+  const data = same(fields, 'data', 'input') ?? '0x'
+  const to = fields.get('to') ?? undefined
+  if (!isHex(data)) return no('Expected `data` as 0x and an even number of hex digits.')
+  if (to !== undefined && !isHex(to, 20)) return no('Expected `to` as 0x and 40 hex digits.')
   const accessList = readAccessList(fields.get('accessList'))
-  if (accessList === undefined) return no('Expected accessList as a list of {address, storageKeys}.')
-  if (!isWithinLimits(accessList)) return no(accessListTooLong)
+  if (accessList === undefined) return no('Expected `accessList` as a list of {address, storageKeys}.')
   const from = fields.get('from')
-  if (from !== undefined && typeof from !== 'string') return no('Expected from as an address.')
-  const transaction: EvmTransaction = {
-    ...(numbers as { [K in keyof typeof numbers]: bigint }),
+  if (from !== undefined && typeof from !== 'string') return no('Expected `from` as an address.')
+  const transaction = {
+    ...Object.fromEntries(numbers),
     type,
-    to,
-    data: bytes,
-    accessList,
-    ...(priority === undefined ? {} : { maxPriorityFeePerGas: priority }),
-  }
+    chainId: Number(numbers.get('chainId')),
+    data,
+    ...(to !== undefined && { to }),
+    ...(type !== 'legacy' && { accessList }),
+  } as EvmTransaction
   return { ok: true, transaction, from }
 }
 
@@ -117,7 +117,7 @@ function typeOf(fields: ReadonlyMap<string, unknown>): EvmTransaction['type'] | 
   return type === 'legacy' && hasList ? undefined : type
 }
 
-/** The value of a field that has two names; a symbol that no reader accepts when they differ. */
+/** The value of a field that has two names. If the values differ, it is a symbol that no parser accepts. */
 function same(fields: ReadonlyMap<string, unknown>, a: string, b: string): unknown {
   if (fields.has(a) && fields.has(b) && fields.get(a) !== fields.get(b)) return Symbol('differs')
   return fields.has(a) ? fields.get(a) : fields.get(b)
@@ -129,26 +129,20 @@ function quantity(value: unknown): bigint | undefined {
   return /^(0x[0-9a-fA-F]{1,64}|0|[1-9]\d{0,77})$/.test(value) ? BigInt(value) : undefined
 }
 
-function hexBytes(value: unknown): Uint8Array | undefined {
-  return typeof value === 'string' && /^0x(?:[0-9a-fA-F]{2})*$/.test(value)
-    ? Buffer.from(value.slice(2), 'hex')
-    : undefined
+/** @param bytes the required number of bytes. Omitted: any number */
+function isHex(value: unknown, bytes?: number): value is Hex {
+  if (typeof value !== 'string' || !/^0x(?:[0-9a-fA-F]{2})*$/.test(value)) return false
+  return bytes === undefined || value.length === 2 + 2 * bytes
 }
 
-function readAccessList(value: unknown): EvmTransaction['accessList'] | undefined {
+function readAccessList(value: unknown): AccessList | undefined {
   if (value === undefined) return []
-  if (!Array.isArray(value)) return undefined
-  const entries: { address: Uint8Array; storageKeys: Uint8Array[] }[] = []
-  for (const entry of value as unknown[]) {
-    if (typeof entry !== 'object' || entry === null || Object.keys(entry).length !== 2) return undefined
+  const isEntry = (entry: unknown): boolean => {
+    if (typeof entry !== 'object' || entry === null || Object.keys(entry).length !== 2) return false
     const { address, storageKeys } = entry as { address?: unknown; storageKeys?: unknown }
-    const account = hexBytes(address)
-    if (account?.length !== 20 || !Array.isArray(storageKeys)) return undefined
-    const keys = storageKeys.map(hexBytes).filter((key): key is Uint8Array => key?.length === 32)
-    if (keys.length !== storageKeys.length) return undefined
-    entries.push({ address: account, storageKeys: keys })
+    return isHex(address, 20) && Array.isArray(storageKeys) && storageKeys.every((key) => isHex(key, 32))
   }
-  return entries
+  return Array.isArray(value) && value.every(isEntry) ? (value as unknown as AccessList) : undefined
 }
 
 const no = (message: string): ReadJson => ({ ok: false, code: 'INVALID_TX', message })

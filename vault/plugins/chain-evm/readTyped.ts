@@ -1,14 +1,14 @@
 import { canonicalAddress } from '../../../core/domain/address.ts'
-import { type AssetRef, type AssetTable, unknownAsset } from '../../effects/assets.ts'
-import type { VaultChain } from '../../effects/chains.ts'
+import { permit2Proxies } from '../../../core/evm/permit2.ts'
+import { type AssetRef, type AssetTable, unknownAsset, type VaultChain } from '../../effects/assets.ts'
 import type { Effect } from '../../effects/effect.ts'
+import { everything, permit2Address, unlimitedFrom } from './decodeTransaction.ts'
 import { encodeType, integerOf, type TypedData } from './eip712.ts'
-import { everything, permit2Address, unlimitedFrom } from './permit2.ts'
 
 export interface TypedContext {
   readonly chain: VaultChain
   readonly assets: AssetTable
-  /** Who signs. */
+  /** The signing account. */
   readonly from: string
 }
 
@@ -20,33 +20,34 @@ const authorization =
   'WithAuthorization(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,bytes32 nonce)'
 
 /**
- * The effects of typed data whose type is known to the letter; undefined for any other. The whole encoded type is
- * compared, so that a struct with a familiar name and other fields is not taken for it.
+ * The effects of typed data of a known type. Undefined for any other type. The whole encoded type is compared, so that a struct
+ * with a familiar name and other fields does not match.
  *
  * @see https://eips.ethereum.org/EIPS/eip-2612 @see https://eips.ethereum.org/EIPS/eip-3009
- * @see https://github.com/makerdao/dss/blob/master/src/dai.sol for the permit that says `allowed`
+ * @see https://github.com/makerdao/dss/blob/master/src/dai.sol for the permit with `allowed`
  * @see https://github.com/Uniswap/permit2/blob/main/src/libraries/PermitHash.sol
  */
 export function readTyped(data: TypedData, context: TypedContext): Effect[] | undefined {
-  // In any case, as in the message: a false checksum changes nothing of what is signed, and must hide nothing of it.
+  // The address is converted to lower case first, as in the message. A wrong checksum does not change what is signed, so the
+  // effect must still be shown.
   const contract = canonicalAddress('eip155', String(data.domain['verifyingContract']).toLowerCase())
   if (contract === undefined) return undefined
   const type = encodeType(data.primaryType, data.types)
   if (contract === permit2Address) return readPermit2(type, data, context)
   const token = context.assets.byAddress(context.chain, contract)
-  // A token that we know signs under its own domain only; under another one the signature is for something else.
+  // A pinned token accepts signatures only under its own domain. With another domain, the signature is for another contract.
   if (token === undefined || !hasDomainOf(token.eip712, data.domain)) return undefined
   const { message } = data
   if (type === 'Permit(address owner,address spender,uint256 value,uint256 nonce,uint256 deadline)') {
     const { owner, spender, value, deadline } = message
-    // The deadline is the permit's; what it permits has no end.
+    // The deadline limits only the submission. The allowance itself does not expire.
     const submitBefore = integerOf(deadline)!
     return [allow({ asset: token, owner, spender, value, via: 'permit', submitBefore }, context)]
   }
   if (type === 'Permit(address holder,address spender,uint256 nonce,uint256 expiry,bool allowed)') {
     const { holder, spender, expiry, allowed } = message
     const value = allowed === true ? everything : 0n
-    // Here 0 says that it can be submitted at any time.
+    // In this permit, 0 means that it can be submitted at any time.
     const submitBefore = integerOf(expiry)! || everything
     return [allow({ asset: token, owner: holder, spender, value, via: 'permit', submitBefore }, context)]
   }
@@ -66,10 +67,10 @@ export function readTyped(data: TypedData, context: TypedContext): Effect[] | un
 }
 
 /**
- * Every permit of Permit2 lets the spender take up to the amounts named. Those of its allowance half say how long (0: in the
- * block in which they are submitted) and, apart from that, until when they can be submitted; the other half's are used by
- * being submitted, so both are one time. With a witness they are opaque beside their amounts: what it means is its contract's
- * affair, what it may cost is not.
+ * Every permit of Permit2 lets the spender take up to the named amounts. An allowance permit has one time for the allowance (0
+ * means only the block that includes it) and another one for the submission. A transfer permit is used when it is submitted, so
+ * it has only one time. An x402 payment is a transfer. If a message has any other witness, which only the spender's contract defines,
+ * the message is opaque, but its amounts are known and shown.
  */
 function readPermit2(
   type: string,
@@ -103,11 +104,46 @@ function readPermit2(
         once(permitted, 'permit2 PermitBatchTransferFrom'),
       )
     default:
-      return readWitnessed(type, message, once)
+      return readX402Permit(type, { domain, message }, context) ?? readWitnessed(type, message, once)
   }
 }
 
-/** A Permit2 message whose spender has more to be signed with it. */
+const x402Permit = (witness: string): string =>
+  `PermitWitnessTransferFrom(TokenPermissions permitted,address spender,uint256 nonce,uint256 deadline,Witness witness)${permissions}Witness(${witness})`
+const x402Permits = {
+  exact: x402Permit('address to,uint256 validAfter'),
+  upto: x402Permit('address to,address facilitator,uint256 validAfter'),
+} as const
+
+/**
+ * The transfer of an x402 payment by Permit2. Its spender is the proxy of its scheme, which pays only the witness's `to`. The proxy of
+ * `upto` moves as much as the witness's `facilitator` says, up to the permitted amount. Undefined for any other witness or spender.
+ */
+function readX402Permit(
+  type: string,
+  { domain, message }: Pick<TypedData, 'domain' | 'message'>,
+  context: TypedContext,
+): Effect[] | undefined {
+  const scheme = (['exact', 'upto'] as const).find((one) => type === x402Permits[one])
+  if (scheme === undefined || String(message['spender']).toLowerCase() !== permit2Proxies[scheme])
+    return undefined
+  if (Object.keys(domain).sort().join() !== 'chainId,name,verifyingContract') return undefined
+  const [permitted, witness] = [message['permitted'] as Values, message['witness'] as Values]
+  const transfer = {
+    kind: 'transfer',
+    asset: assetAt(permitted['token'], context),
+    amount: integerOf(permitted['amount'])!,
+    from: context.from,
+    to: address(witness['to']),
+    via: `permit2 x402 ${scheme}`,
+    validAfter: integerOf(witness['validAfter'])!,
+    validBefore: integerOf(message['deadline'])!,
+  } as const
+  if (scheme === 'exact') return [transfer]
+  return [{ ...transfer, isMost: true, submitter: address(witness['facilitator']) }]
+}
+
+/** A Permit2 message that includes a witness of its spender. */
 function readWitnessed(
   type: string,
   { permitted }: Values,
@@ -121,14 +157,18 @@ function readWitnessed(
   })
   if (name === undefined || !type.includes(`)${permissions}`)) return undefined
   return [
-    { kind: 'opaque', target: permit2Address, reason: 'signs more with it, which only its spender knows' },
+    {
+      kind: 'opaque',
+      target: permit2Address,
+      reason: 'also signs witness data, whose meaning only its spender defines',
+    },
     ...[permitted].flat().map((granted) => once(granted, `permit2 ${name}`)),
   ]
 }
 
 interface Allowed {
   readonly asset: AssetRef
-  /** Absent in Permit2's messages, which do not name it: it is whoever signs. */
+  /** Absent in Permit2's messages, where the signer is the owner. */
   readonly owner?: unknown
   readonly spender: unknown
   readonly value: unknown
@@ -161,8 +201,8 @@ function hasDomainOf(pinned: { name: string; version: string } | undefined, doma
 }
 
 /**
- * EIP-712 takes an address in any case, so a wrong EIP-55 checksum can not change what is signed. It is shown in the one
- * right spelling, which is what people compare.
+ * An address in its checksummed form, which owners compare. EIP-712 accepts any case, so a wrong checksum cannot change what is
+ * signed.
  */
 const address = (value: unknown): string => canonicalAddress('eip155', String(value).toLowerCase())!
 

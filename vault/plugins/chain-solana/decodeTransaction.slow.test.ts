@@ -10,13 +10,7 @@ import {
 } from '@solana/web3.js'
 import fc from 'fast-check'
 import t from 'tap'
-import { tokenProgramBytes } from '../../../core/solana/programs.ts'
-import { pinnedAssets } from '../../effects/assets.ts'
-import { budgetSpends } from '../../effects/budgetSpends.ts'
-import { proveClaim } from '../../effects/proveClaim.ts'
-import { spendOf } from '../../effects/spendOf.ts'
-import { evaluate } from '../../policy/evaluate.ts'
-import plugin from './index.ts'
+import { tokenProgramBytes } from '../../../core/solana/addresses.ts'
 import {
   account,
   ata,
@@ -36,7 +30,12 @@ import {
   transferChecked,
   unsigned,
   us,
-} from './solana.fixture.ts'
+} from '../../../test/helpers/vault/plugins/chain-solana/solana.ts'
+import { pinnedAssets } from '../../effects/assets.ts'
+import { budgetSpends, spendOf } from '../../effects/effect.ts'
+import { proveClaim } from '../../effects/proveClaim.ts'
+import { evaluate } from '../../policy/evaluate.ts'
+import plugin from './index.ts'
 
 const claim = { chain: 'solana', amount: '1', currency: 'USDC', recipient: payee.toBase58() }
 const own = us.publicKey
@@ -309,7 +308,7 @@ t.test('whatever a transaction does beyond its claim is refused or shown', async
       const proof = proveClaim(claim, result.decoded)
       if (!proof.ok) return !proof.mayBeShown || result.decoded.isOpaque
       proved++
-      // Judged by another decoder: among the instructions only USDC to the payee, one in all, memos and its account.
+      // Checked with another decoder: among the instructions only USDC to the payee, exactly one, memos and its account.
       const others = instructions.filter((i) => i.programId.equals(SystemProgram.programId))
       const sum = instructions
         .filter((i) => i.programId.equals(tokenProgram))
@@ -334,7 +333,7 @@ t.test('no change of a byte leaves another transfer with the same proof', async 
       const read = VersionedTransaction.deserialize(changed).message
       const instructions = TransactionMessage.decompile(read).instructions
       const transfers = instructions.filter((i) => i.programId.equals(tokenProgram))
-      // The source may be any account that we own; amount, mint and destination may not differ.
+      // The source may be any account of the vault; amount, mint and destination may not differ.
       t.equal(transfers.length, 1)
       t.strictSame(transfers[0]!.data, transferChecked(1_000_000n).data)
       t.ok(transfers[0]!.keys[1]!.pubkey.equals(mint) && transfers[0]!.keys[2]!.pubkey.equals(ata(payee)))
@@ -386,7 +385,7 @@ t.test(
     const heap = asking.at(-1)!
     const picked = fc.array(fc.constantFrom(...moving, ...harmless, ...asking), { maxLength: 6 })
     const price = fc.option(fc.tuple(fc.integer({ min: 0, max: 2_000_000 }), fc.bigInt(0n, 2n ** 64n - 1n)))
-    let [automatic, asked] = [0, 0]
+    let [automatic, pendingApproval] = [0, 0]
     const nowMs = Date.UTC(2026, 0, 1)
     fc.assert(
       fc.property(picked, price, (instructions, limits) => {
@@ -396,7 +395,7 @@ t.test(
         if (!result.ok) return true
         const verdict = evaluate({ decoded: result.decoded, policy, nowMs, spentToday: new Map() })
         if (verdict.decision !== 'auto') {
-          asked++
+          pendingApproval++
           return true
         }
         automatic++
@@ -417,7 +416,7 @@ t.test(
         ],
       },
     )
-    t.ok(automatic > 10 && asked > 1_000, `${automatic} were approved, ${asked} were not`)
+    t.ok(automatic > 10 && pendingApproval > 1_000, `${automatic} were approved, ${pendingApproval} were not`)
   },
 )
 

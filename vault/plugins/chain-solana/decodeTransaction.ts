@@ -1,28 +1,31 @@
 import { base58 } from '@scure/base'
-import { readAddress } from '../../../core/solana/address.ts'
-import { readU32, readU64, sameBytes } from '../../../core/solana/bytes.ts'
+import { computeBudgetProgram, readAddress } from '../../../core/solana/addresses.ts'
 import { type Message, readMessage } from '../../../core/solana/message.ts'
-import { computeBudgetProgram } from '../../../core/solana/programs.ts'
-import { MAX_TRANSACTION_BYTES, readWireTransaction } from '../../../core/solana/wire.ts'
+import {
+  MAX_TRANSACTION_BYTES,
+  readU32,
+  readU64,
+  readWireTransaction,
+  sameBytes,
+} from '../../../core/solana/wire.ts'
 import { decodeStrictBase64 } from '../../../core/x402/header.ts'
 import type { TransactionRequest } from '../../effects/chainPlugin.ts'
-import type { DecodeResult } from '../../effects/decoded.ts'
-import type { Effect } from '../../effects/effect.ts'
-import { finish } from '../../effects/finish.ts'
+import type { DecodeResult, Effect } from '../../effects/effect.ts'
+import { finish } from '../../effects/plainWords.ts'
 import { readInstructions } from './instructions.ts'
 
 /**
- * Decodes an unsigned Solana transaction from base64: legacy or version 0, in its wire form with a slot for every
- * signature. Each field has one spelling and nothing may follow; our key must be one of the signers and its slot empty.
- * Signatures of others that are there already stay.
+ * Decodes an unsigned Solana transaction from base64. It is legacy or version 0, in its wire form with a slot for every
+ * signature. Each field must have its canonical form, and no bytes may follow. The vault's key must be a signer with an empty
+ * slot. Signatures of other signers stay.
  *
- * The transaction does not name its cluster: a blockhash belongs to one, and only a node could tell.
+ * A transaction does not name its cluster. Its blockhash belongs to one, but only a node could tell which.
  */
 export function decodeTransaction(request: TransactionRequest): DecodeResult {
   const { chain, account, assets } = request
   const ours = readAddress(account)
   if (assets.chains.of(chain).family !== 'solana' || ours === undefined)
-    throw new TypeError('Expected a Solana cluster and our address.')
+    throw new TypeError("Expected a Solana cluster and the vault's address.")
   const { unsignedTx } = request
   const bytes =
     typeof unsignedTx === 'string' ? decodeStrictBase64(unsignedTx, MAX_TRANSACTION_BYTES) : undefined
@@ -36,10 +39,10 @@ export function decodeTransaction(request: TransactionRequest): DecodeResult {
     return no('Expected as many signature slots as the message has signers.')
   const names = message.keys.map((key) => base58.encode(key))
   if (new Set(names).size !== names.length) return no('Expected each account once in the message.')
-  const place = message.keys.findIndex((key) => sameBytes(key, ours))
-  if (place < 0 || place >= message.requiredSignatures)
-    return no('Expected our account among the signers of the transaction.')
-  if (isSigned(wire.signatures[place]!)) return no('Expected our signature slot to be empty.')
+  const index = message.keys.findIndex((key) => sameBytes(key, ours))
+  if (index < 0 || index >= message.requiredSignatures)
+    return no("Expected the vault's account among the signers of the transaction.")
+  if (isSigned(wire.signatures[index]!)) return no("Expected the vault's signature slot to be empty.")
 
   const fee = readFee(message)
   const effects: Effect[] = [...readInstructions(message, { chain, assets })]
@@ -47,14 +50,14 @@ export function decodeTransaction(request: TransactionRequest): DecodeResult {
     effects.unshift({ kind: 'opaque', target: 'the compute budget', reason: fee.problem })
   const missing = names
     .slice(0, message.requiredSignatures)
-    .filter((_, i) => i !== place && !isSigned(wire.signatures[i]!))
+    .filter((_, i) => i !== index && !isSigned(wire.signatures[i]!))
   const decoded = finish(assets, {
     kind: 'transaction',
     chain,
     from: account,
     effects,
     fee: { amount: fee.lamports, asset: assets.native(chain), payer: names[0]! },
-    warnings: warningsOf(effects, place, missing, account),
+    warnings: warningsOf(effects, index, missing, account),
     frozenBytes: bytes,
     signingBytes: wire.message,
     signKind: 'solana-transaction',
@@ -65,19 +68,21 @@ export function decodeTransaction(request: TransactionRequest): DecodeResult {
 
 function warningsOf(
   effects: readonly Effect[],
-  place: number,
+  index: number,
   missing: readonly string[],
   account: string,
 ): string[] {
   const warnings = new Set<string>()
-  if (place !== 0) warnings.add('Somebody else pays the fee, and decides whether and when it is sent.')
-  for (const address of missing) warnings.add(`It also needs a signature by ${address}.`)
+  if (index !== 0)
+    warnings.add('Another account pays the fee, and decides whether and when the transaction is sent.')
+  for (const address of missing) warnings.add(`The transaction also needs a signature by ${address}.`)
   for (const effect of effects) {
-    if (effect.kind === 'opaque') warnings.add('A part of this was not understood: it may do anything.')
+    if (effect.kind === 'opaque')
+      warnings.add('A part of the request could not be decoded and may do anything.')
     if (effect.kind !== 'transfer' && effect.kind !== 'allowance') continue
     const owner = effect.kind === 'transfer' ? effect.from : effect.owner
-    if (owner !== account) warnings.add('It moves money of another account.')
-    if (!effect.asset.isPinned) warnings.add(`The token ${effect.asset.address} is not known.`)
+    if (owner !== account) warnings.add('The request moves money of another account.')
+    if (!effect.asset.isPinned) warnings.add(`The token ${effect.asset.address} is unknown.`)
     if (effect.kind === 'transfer' && effect.to === account)
       warnings.add('The recipient is this wallet itself.')
     if (effect.kind === 'allowance' && effect.isUnlimited) warnings.add('The allowance has no limit.')
@@ -85,29 +90,29 @@ function warningsOf(
   return [...warnings]
 }
 
-/** An unsigned slot is all zeros, as every library writes it. */
+/** Whether a signature slot is used. Every library fills an unused slot with zeros. */
 const isSigned = (signature: Uint8Array): boolean => signature.some((byte) => byte !== 0)
 
 const no = (message: string): DecodeResult => ({ ok: false, code: 'INVALID_TX', message })
 
-const lamportsPerSignature = 5_000n
-/** What an instruction may use when no limit is set, and the most that a transaction may (Agave, compute budget). */
+const LAMPORTS_PER_SIGNATURE = 5_000n
+/** Default compute units of an instruction. The next constant is the maximum of a transaction (Agave, compute budget). */
 const defaultUnits = 200_000n
 const maxUnits = 1_400_000n
 const microLamports = 1_000_000n
 
 interface ReadFee {
-  /** Lamports at most: signatures and the priority fee. */
+  /** Maximum fee in lamports: signatures and the priority fee. */
   readonly lamports: bigint
-  /** What could not be read, in words; the transaction is opaque then. */
+  /** Message about a part that could not be decoded. The transaction is opaque then. */
   readonly problem?: string
 }
 
 /**
- * The most that a transaction costs its fee payer: 5,000 lamports a signature, and the price of a compute unit times the
- * limit, rounded up. The network charges for the limit, not for what is used. Instructions of the old priority fee and
- * repeated ones are not understood; neither are those with accounts or bytes beyond their form, which the network takes
- * all the same: the highest price and limit of all of them count.
+ * The maximum that a transaction costs its fee payer. It is 5,000 lamports per signature, and the price of a compute unit times
+ * the limit, rounded up. The network charges for the limit and not for the used units. A repeated instruction, one of the old
+ * priority fee, and one with extra accounts or bytes are opaque. The network accepts them, so the highest price and limit
+ * count.
  */
 function readFee(message: Message): ReadFee {
   let limit: bigint | undefined
@@ -131,8 +136,8 @@ function readFee(message: Message): ReadFee {
   const units = limit ?? defaultUnits * BigInt(others.length)
   const charged = units > maxUnits ? maxUnits : units
   const priority = (charged * price + microLamports - 1n) / microLamports
-  const lamports = lamportsPerSignature * BigInt(message.requiredSignatures) + priority
-  return isOdd ? { lamports, problem: 'sets the compute budget in a way that is not known' } : { lamports }
+  const lamports = LAMPORTS_PER_SIGNATURE * BigInt(message.requiredSignatures) + priority
+  return isOdd ? { lamports, problem: 'sets the compute budget in an unknown way' } : { lamports }
 }
 
 const largest = (a: bigint | undefined, b: bigint): bigint => (a === undefined || b > a ? b : a)

@@ -1,16 +1,20 @@
 import { base58 } from '@scure/base'
-import { readU64 } from '../../../core/solana/bytes.ts'
-import type { Instruction, Message } from '../../../core/solana/message.ts'
 import {
   associatedTokenProgram,
   computeBudgetProgram,
   memoProgram,
   tokenProgramAddress,
-} from '../../../core/solana/programs.ts'
-import { tokenAccountOf } from '../../../core/solana/tokenAccountOf.ts'
-import { accountRent } from '../../effects/accountRent.ts'
-import { type AssetRef, type AssetTable, unknownAsset } from '../../effects/assets.ts'
-import type { VaultChain } from '../../effects/chains.ts'
+} from '../../../core/solana/addresses.ts'
+import type { Instruction, Message } from '../../../core/solana/message.ts'
+import { tokenAccountOf } from '../../../core/solana/tokenAccount.ts'
+import { readU64 } from '../../../core/solana/wire.ts'
+import {
+  type AssetRef,
+  type AssetTable,
+  accountRent,
+  unknownAsset,
+  type VaultChain,
+} from '../../effects/assets.ts'
 import type { Effect } from '../../effects/effect.ts'
 
 const systemProgram = '1'.repeat(32)
@@ -19,7 +23,7 @@ const memo = base58.encode(memoProgram)
 const associatedToken = base58.encode(associatedTokenProgram)
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
-/** SPL Token takes the largest amount for "everything". */
+/** Maximum amount, which SPL Token treats as unlimited. */
 const max64 = 2n ** 64n - 1n
 
 export interface InstructionContext {
@@ -28,17 +32,17 @@ export interface InstructionContext {
 }
 
 /**
- * What a message does, one instruction after the other. Each form has exactly its bytes and accounts; anything else, and
- * anything that reaches into a lookup table, is opaque: what a table holds when the transaction lands is not in it. Programs
- * pass over bytes and accounts behind those that they need, so a transfer or allowance with more of them is what it is, beside
- * being opaque: the rest must not make a question of what the rules refuse, nor keep it from being counted.
- * Compute-budget instructions are the fee's affair and have no effect of their own.
+ * The effects of a message, instruction by instruction. Each known form has an exact number of bytes and accounts. Any other
+ * instruction is opaque. A use of a lookup table is opaque too, because the table may change before the transaction is
+ * executed. Programs ignore extra bytes and accounts. So a transfer or allowance with extras is shown and counted, and also
+ * opaque. Otherwise an agent could use extras to avoid a limit, or a refusal by the rules. Compute-budget instructions only set
+ * the fee.
  */
 export function readInstructions(message: Message, context: InstructionContext): Effect[] {
   const effects: Effect[] = []
   if (message.lookupTables > 0) {
     effects.push(
-      opaque('address lookup tables', 'takes accounts from tables that are not in the transaction'),
+      opaque('address lookup tables', 'takes accounts from lookup tables that are not in the transaction'),
     )
   }
   for (const instruction of message.instructions) {
@@ -47,25 +51,25 @@ export function readInstructions(message: Message, context: InstructionContext):
   return nameOwners(effects)
 }
 
-/** The program and accounts of one instruction by address, and its data; the form that the readers below compare. */
+/** One instruction for the readers below, with its data and the addresses of its program and accounts. */
 interface Named {
   readonly program: string
   readonly accounts: readonly string[]
   readonly data: Uint8Array
-  /** Whether the account at a place signs the transaction. */
-  signs(place: number): boolean
+  /** Whether the account at this index signs the transaction. */
+  signs(index: number): boolean
 }
 
 function readOne(instruction: Instruction, message: Message, context: InstructionContext): Effect[] {
-  const places = [instruction.program, ...instruction.accounts]
-  if (places.some((place) => place >= message.keys.length))
-    return [opaque('address lookup tables', 'uses an account that only a table names')]
-  const [program, ...accounts] = places.map((place) => base58.encode(message.keys[place]!))
+  const indexes = [instruction.program, ...instruction.accounts]
+  if (indexes.some((index) => index >= message.keys.length))
+    return [opaque('address lookup tables', 'uses an account that only a lookup table names')]
+  const [program, ...accounts] = indexes.map((index) => base58.encode(message.keys[index]!))
   const named: Named = {
     program: program!,
     accounts,
     data: instruction.data,
-    signs: (place) => instruction.accounts[place]! < message.requiredSignatures,
+    signs: (index) => instruction.accounts[index]! < message.requiredSignatures,
   }
   switch (program) {
     case systemProgram:
@@ -77,12 +81,12 @@ function readOne(instruction: Instruction, message: Message, context: Instructio
     case associatedToken:
       return readAssociated(named, context)
     case computeBudget:
-      // readFee has looked at these; it calls what it does not know opaque.
+      // `readFee` has decoded these, and reports unknown ones as opaque.
       return []
     case memo:
       return readMemo(named)
     default:
-      return [opaque(program!, 'calls a program that is not known')]
+      return [opaque(program!, 'calls an unknown program')]
   }
 }
 
@@ -106,7 +110,7 @@ function readSystem(
       },
     ]
   }
-  if (kind === 4) return [opaque(program, 'uses a durable nonce, so the transaction stays good for any time')]
+  if (kind === 4) return [opaque(program, 'uses a durable nonce, so the transaction never expires')]
   return [opaque(program, `calls instruction ${kind ?? 'without a number'} of the System program`)]
 }
 
@@ -119,10 +123,10 @@ function readToken(
   const isChecked = tag === 12 || tag === 13
   const isPlain = tag === 3 || tag === 4
   const [count, length] = isChecked ? ([4, 10] as const) : ([3, 9] as const)
-  // Who does not sign can be a multisig account, whose signers come behind it: not our money.
+  // An owner that does not sign may be a multisig account with signers behind it. Then the money is not the vault's.
   const isOfSigner = accounts.length >= count && signs(count - 1)
   if ((isChecked || isPlain) && data.length >= length && isOfSigner) {
-    // One account more is a signer of a multisig account, or belongs to a hook that is called.
+    // An extra account is a signer of a multisig account, or is for a transfer hook.
     const isExact = data.length === length && accounts.length === count
     const beyond = isExact ? [] : [opaque(program, beyondForm)]
     const source = accounts[0]!
@@ -141,24 +145,24 @@ function readToken(
       { kind: 'allowance', asset, amount, isUnlimited, owner: authority, spender: party, via },
     ]
   }
-  // TransferCheckedWithFee: the fee is a part of the amount, and only the mint knows how much of it is right.
+  // TransferCheckedWithFee: the fee is part of the amount. Only the mint defines the correct fee.
   const isWithFee = kind === 'token-2022' && tag === 26 && data[1] === 1 && data.length >= 19
   if (isWithFee && accounts.length >= 4 && signs(3)) {
     const [, mint, to, from] = accounts as [string, string, string, string]
     const asset = mintedBy(mint, kind, data[10]!, context)
     return [
-      opaque(program, 'transfers and names a fee of the token, which its mint takes'),
+      opaque(program, 'transfers with a token fee, which the mint takes'),
       { kind: 'transfer', asset, amount: readU64(data, 2), from, to, via: 'transferCheckedWithFee' },
     ]
   }
   const known: Record<number, string> = {
-    6: 'hands over the rights to an account or a mint (SetAuthority)',
+    6: 'transfers the authority over an account or a mint (SetAuthority)',
     9: 'closes a token account (CloseAccount)',
   }
-  return [opaque(program, known[tag ?? -1] ?? `calls a token instruction (${tag}) that is not known`)]
+  return [opaque(program, known[tag ?? -1] ?? `calls an unknown token instruction (${tag})`)]
 }
 
-/** The asset of a mint when mint, program and decimals are all those that are pinned. */
+/** The asset of a mint. The mint, the program and the decimals must all match a pinned asset. */
 function mintedBy(
   mint: string,
   kind: 'token' | 'token-2022',
@@ -170,7 +174,10 @@ function mintedBy(
   return isSame ? pinned : unknownAsset(assets.chains.of(chain), mint)
 }
 
-/** Transfer and Approve do not name their mint. It is proved where the source is an associated account of a pinned one. */
+/**
+ * The asset that an account holds. Transfer and Approve do not name their mint, so the account must be an associated account of
+ * a pinned mint.
+ */
 function heldIn(
   source: string,
   owner: string,
@@ -195,23 +202,23 @@ function readAssociated({ program, accounts, data, signs }: Named, context: Inst
     asset !== undefined &&
     tokenProgram === tokenProgramAddress[asset.program ?? 'token'] &&
     tokenAccountOf(owner!, asset) === account
-  if (!isRight) return [opaque(program, 'makes a token account in a way that is not known')]
+  if (!isRight) return [opaque(program, 'creates a token account in an unknown way')]
   const rent = accountRent[asset.program ?? 'token']
   const made: Effect = { kind: 'account', account: account!, owner: owner!, asset, payer: payer!, rent }
   return accounts.length === 6 ? [made] : [opaque(program, beyondForm), made]
 }
 
 function readMemo({ program, data, accounts, signs }: Named): Effect[] {
-  // Accounts of a memo only have to sign; one that does not makes it fail.
-  if (!accounts.every((_, place) => signs(place))) return [opaque(program, 'writes a memo for others')]
+  // The accounts of a memo must all sign. If one does not, the memo fails.
+  if (!accounts.every((_, index) => signs(index))) return [opaque(program, 'writes a memo for others')]
   try {
     return [{ kind: 'note', text: utf8.decode(data) }]
   } catch {
-    return [opaque(program, 'writes a memo that is no text')]
+    return [opaque(program, 'writes a memo that is not text')]
   }
 }
 
-/** Says whose account a transfer goes to where the same transaction makes that account. */
+/** Adds the owner of a transfer's destination, if the same transaction creates that account. */
 function nameOwners(effects: readonly Effect[]): Effect[] {
   const owners = new Map(
     effects.flatMap((e) => (e.kind === 'account' ? [[e.account, e.owner] as const] : [])),
@@ -222,6 +229,6 @@ function nameOwners(effects: readonly Effect[]): Effect[] {
   }) as Effect[]
 }
 
-const beyondForm = 'has bytes or accounts beyond those of its form'
+const beyondForm = 'has extra bytes or accounts'
 
 const opaque = (target: string, reason: string): Effect => ({ kind: 'opaque', target, reason })

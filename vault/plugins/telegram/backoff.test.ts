@@ -1,6 +1,6 @@
 import { setTimeout as delay, setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
-import { createBackoff } from './backoff.ts'
+import { createBackoff } from './outbox.ts'
 
 t.test(
   'however long the Bot API wants to be left alone, it is left alone, and no longer than timers count',

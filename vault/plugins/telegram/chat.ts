@@ -1,9 +1,9 @@
 import { Api } from 'grammy'
 import type { VaultPorts } from '../../../core/plugin/vault.ts'
+import type { ApprovalText } from './approvalText.ts'
 import { failureOf } from './failure.ts'
-import type { QuestionText } from './questionText.ts'
 
-/** Answers of the Bot API are small; 100 updates of long texts are below this. */
+/** Maximum size of a response, in bytes. Responses of the Bot API are small, and 100 updates with long texts fit. */
 const MAX_BYTES = 4_000_000
 
 export interface ChatOptions {
@@ -20,36 +20,36 @@ export interface Button {
   readonly data: string
 }
 
-/** A person at the other end: what was pressed or written, where and by whom. */
+/** A message or button press: its content, its chat and its user. */
 export interface Incoming {
   readonly chatId: number | undefined
   readonly userId: number
-  /** What was written, or what the button carries. */
+  /** The written text, or the data of the button. */
   readonly text: string
-  /** Set for a press. */
+  /** Set for a button press. */
   readonly press?: { readonly queryId: string; readonly messageId: number | undefined }
 }
 
-/** The Bot API, as far as this channel uses it. Every method throws what grammY does: see `failureOf`. */
+/** The part of the Bot API that this channel uses. Every method throws grammY's errors, see `failureOf`. */
 export interface Chat {
-  /** The chat that is asked: the configured one, or the one that its group was upgraded to. */
+  /** The chat that gets the approvals. It is the configured chat, or the one to which its group was upgraded. */
   readonly id: number
-  /** The group was upgraded: from here on the chat has this id. */
+  /** Uses another chat id from now on, because the group was upgraded. */
   moveTo(chatId: number): void
-  /** The message's id. */
-  send(text: QuestionText, buttons: readonly Button[]): Promise<number>
-  edit(messageId: number, text: QuestionText, buttons: readonly Button[]): Promise<void>
+  /** Sends a message and returns its id. */
+  send(text: ApprovalText, buttons: readonly Button[]): Promise<number>
+  edit(messageId: number, text: ApprovalText, buttons: readonly Button[]): Promise<void>
   say(text: string): Promise<void>
-  /** Shows whoever pressed a button what became of it. */
-  answer(queryId: string, text: string): Promise<void>
-  /** Waits for what people do, up to `pollSeconds`. What was received once is confirmed by the next call. */
+  /** Shows the outcome to the user who pressed a button. */
+  respond(queryId: string, text: string): Promise<void>
+  /** Polls for messages and presses, for up to `pollSeconds`. The next call confirms that they were received. */
   receive(): Promise<readonly Incoming[]>
 }
 
 /**
  * @param onMoved called after the group was upgraded to another chat
- * @param stop ends the waiting for people
- * @param end  ends every call that is under way
+ * @param stop ends the polling
+ * @param end ends every call in flight
  */
 export function createChat(
   options: ChatOptions,
@@ -63,7 +63,7 @@ export function createChat(
     new Api(token, { apiRoot, fetch: egressFetch(egress, ms) as never, timeoutSeconds: ms / 1_000 + 5 })
   const api = apiWith(timeoutMs)
   const polling = apiWith(timeoutMs + pollSeconds * 1_000)
-  // grammY's type is that of its own signal class; any signal will do.
+  // grammY declares a signal class of its own, but accepts any signal.
   const given = end as never
   let offset = 0
   let { chatId } = options
@@ -74,7 +74,7 @@ export function createChat(
     onMoved()
   }
 
-  /** Calls for the chat, and for the one that it was upgraded to where that is the answer. */
+  /** Calls the Bot API for the chat. If the response states that the group was upgraded, it calls again for the new chat. */
   async function inChat<T>(work: (chatId: number) => Promise<T>): Promise<T> {
     try {
       return await work(chatId)
@@ -113,7 +113,7 @@ export function createChat(
     async say(text) {
       await inChat((id) => api.sendMessage(id, text, {}, given))
     },
-    async answer(queryId, text) {
+    async respond(queryId, text) {
       await api.answerCallbackQuery(queryId, { text: text.slice(0, 200), show_alert: true }, given)
     },
     async receive() {
@@ -137,29 +137,29 @@ export function createChat(
   }
 }
 
-/** As much of `fetch` as grammY uses. */
+/** The part of `fetch` that grammY uses. */
 type Fetch = (
   url: string,
   init: { method?: string; headers?: Record<string, string>; body?: unknown; signal?: AbortSignal },
 ) => Promise<{ json(): Promise<unknown> }>
 
 /**
- * A `fetch` over the way out that the vault grants plugins, for grammY, which would open connections of its own
- * (node-fetch): addresses are checked, redirects are not followed, no proxy of the environment is used, and answers are
- * bounded in size and time.
+ * A `fetch` for grammY over the vault's network access for plugins. It checks addresses, follows no redirects, uses no proxy of
+ * the environment, and limits the size and time of responses. By default, grammY would open connections of its own
+ * (node-fetch).
  */
 const egressFetch =
   (egress: VaultPorts['egress'], timeoutMs: number): Fetch =>
   async (url, { method = 'GET', headers = {}, body, signal }) => {
-    // Strings only: nothing is ever uploaded.
+    // The body must be a string, because this channel uploads nothing.
     if (typeof body !== 'string') throw new Error('Expected a body of JSON.')
     const given = new AbortController()
     const giveUp = () => given.abort()
-    // grammY brings a signal class of its own.
+    // The signal is of grammY's own class.
     signal?.addEventListener('abort', giveUp)
     if (signal?.aborted) giveUp()
     try {
-      const answer = await egress.request({
+      const response = await egress.request({
         url,
         method,
         headers,
@@ -168,22 +168,22 @@ const egressFetch =
         maxBytes: MAX_BYTES,
         signal: given.signal,
       })
-      return { json: async () => readAnswer(answer.status, answer.body) }
+      return { json: async () => readResponse(response.status, response.body) }
     } finally {
       signal?.removeEventListener('abort', giveUp)
     }
   }
 
-/** The Bot API says in JSON what went wrong, too; a proxy in front of it does not. */
-function readAnswer(status: number, body: Uint8Array): object {
+/** Parses a response. The Bot API reports errors in JSON, but a proxy in front of it may not. */
+function readResponse(status: number, body: Uint8Array): object {
   const value: unknown = parsed(Buffer.from(body).toString('utf8'))
-  const isAnswer = typeof value === 'object' && value !== null && 'ok' in value
-  return isAnswer
+  const isResponse = typeof value === 'object' && value !== null && 'ok' in value
+  return isResponse
     ? value
     : {
         ok: false,
         error_code: status < 400 ? 502 : status,
-        description: 'The answer is not JSON of the Bot API.',
+        description: 'The response is not JSON of the Bot API.',
       }
 }
 

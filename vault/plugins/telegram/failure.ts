@@ -1,19 +1,19 @@
 import { GrammyError, HttpError } from 'grammy'
 
-/** What went wrong with a call of the Bot API, without its URL, which carries the token. */
+/** A failed call of the Bot API, without its URL, which contains the token. */
 export interface Failure {
-  /** The Bot API's code (an HTTP status), or what the connection came to: `EGRESS_TIMEOUT` … */
+  /** The Bot API's code (an HTTP status), or the code of a connection failure, such as `EGRESS_TIMEOUT`. */
   readonly code: number | string
   readonly message: string
-  /** What the Bot API wants to be left alone for, in milliseconds. */
+  /** How long the Bot API asks to wait, in ms. */
   readonly retryAfterMs: number | undefined
-  /** The same call can never succeed: what it is about is gone, or not allowed. */
+  /** True if the same call can never succeed, because its target is gone or not permitted. */
   readonly isFinal: boolean
-  /** The chat that the group was upgraded to: the call goes there. */
+  /** The chat to which the group was upgraded. The call has to be sent to this chat. */
   readonly movedTo?: number | undefined
 }
 
-/** A question that could not be shown and is still open: sent again after every answer of the Bot API. */
+/** The approval could not be shown and is still open. It is sent again, even after a final failure. */
 export class StillOpen extends Error {
   readonly failure: Failure
   constructor(failure: Failure) {
@@ -22,22 +22,24 @@ export class StillOpen extends Error {
   }
 }
 
-/** What the owner has to mend, in words of the vault. */
+/** The remedy of a failure, for the owner. */
 export function adviceOf({ code, message }: Failure): string {
   if (code === 401 || code === 404) return 'The Bot API does not know this bot. Check its token.'
   if (/TOPIC_CLOSED|thread not found/i.test(message))
     return 'The topic General of the group is closed. Open it, or let the bot manage topics.'
-  if (/blocked|deactivated/i.test(message)) return 'The user has blocked the bot. Unblock it.'
+  if (/blocked/i.test(message)) return 'The user has blocked the bot. Unblock it.'
+  if (/deactivated/i.test(message))
+    return 'The Telegram account of the user no longer exists. Correct userIds and chatId.'
   if (/kicked|not a member|chat not found/i.test(message))
     return 'The bot is not in the chat, or the chat is gone. Add the bot, or correct chatId.'
   if (code === 400 || code === 403)
-    return 'The Bot API refuses the message. Give the bot the right to send messages in the chat.'
-  return `The Bot API can't be reached (${code}).`
+    return 'The Bot API refused the message. Allow the bot to send messages in the chat.'
+  return `The Bot API cannot be reached (${code}).`
 }
 
 const anyToken = /[0-9]{3,20}:[A-Za-z0-9_-]{20,100}/g
 
-/** @param error whatever a call threw; only what is known to be harmless of it is kept. */
+/** @param error the thrown value. The result has only its harmless parts */
 export function failureOf(error: unknown): Failure {
   if (error instanceof StillOpen) return error.failure
   if (error instanceof GrammyError) {
@@ -54,13 +56,13 @@ export function failureOf(error: unknown): Failure {
   const { code } = (cause ?? {}) as { code?: unknown }
   return {
     code: typeof code === 'string' ? code : 'FAILED',
-    message: withoutToken(cause instanceof Error ? cause.message : 'The Bot API could not be asked.'),
+    message: withoutToken(cause instanceof Error ? cause.message : 'The request to the Bot API failed.'),
     retryAfterMs: undefined,
     isFinal: false,
   }
 }
 
-/** True for the answer to an edit that changes nothing: it is there already. */
+/** True when an edit changed nothing because the message is already up to date. */
 export const isUnchanged = ({ code, message }: Failure): boolean =>
   code === 400 && message.includes('message is not modified')
 

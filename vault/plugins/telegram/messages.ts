@@ -1,28 +1,62 @@
-import type { ApprovalDesk, ApprovalQuestion, PluginStore } from '../../../core/plugin/vault.ts'
+import type { ApprovalQueue, ApprovalRequest, PluginStore } from '../../../core/plugin/vault.ts'
 import type { Clock } from '../../../core/ports/clock.ts'
 import type { Log } from '../../../core/ports/log.ts'
-import { buttonData } from './buttons.ts'
+import { approvalText } from './approvalText.ts'
 import type { Button, Chat } from './chat.ts'
 import { adviceOf, failureOf, isUnchanged, StillOpen } from './failure.ts'
 import type { Outbox } from './outbox.ts'
-import { questionText } from './questionText.ts'
 
-/** Which message shows which question: kept in the vault, so that a restart neither asks twice nor leaves one behind. */
+/** Maximum size of a button's data (Bot API, InlineKeyboardButton: "1-64 bytes"). */
+const MAX_BYTES = 64
+const hashForm = /^[0-9a-f]{64}$/
+const dataForm = /^([yn])(.+)([A-Za-z0-9_-]{43})$/
+
+/** The purpose of a button. */
+export interface Press {
+  readonly verb: 'approve' | 'deny'
+  readonly id: string
+  readonly decisionHash: string
+}
+
+/**
+ * The data of a button: the decision, the approval's id and the whole decision hash. The hash binds a press to what the message
+ * showed, even after a restart. It takes 43 characters of base64url. The remaining 20 are the length of approval ids.
+ *
+ * @returns undefined if the data does not fit. There is no button then
+ */
+export function buttonData(verb: Press['verb'], { id, decisionHash }: ApprovalRequest): string | undefined {
+  if (!hashForm.test(decisionHash)) return undefined
+  const data = `${verb === 'approve' ? 'y' : 'n'}${id}${Buffer.from(decisionHash, 'hex').toString('base64url')}`
+  return Buffer.byteLength(data) <= MAX_BYTES ? data : undefined
+}
+
+/** Parses what {@link buttonData} wrote. Undefined for any other text. */
+export function readButton(data: string): Press | undefined {
+  const [, verb, id, hash] = dataForm.exec(data) ?? []
+  if (id === undefined) return undefined
+  const decisionHash = Buffer.from(hash!, 'base64url').toString('hex')
+  return { verb: verb === 'y' ? 'approve' : 'deny', id, decisionHash }
+}
+
+/**
+ * Records which message shows which approval. The vault stores the record, so that a restart neither sends a message twice nor
+ * forgets one.
+ */
 export interface Messages {
-  /** A question is new, or is not what it was: the chat shall show it. */
-  changed(question: ApprovalQuestion): void
-  /** After the start and each unlock: what was kept is read, and everything that is open and not shown is asked. */
+  /** Called when an approval is new or has changed, so that the chat has to show it. */
+  changed(approval: ApprovalRequest): void
+  /** Called after the start and each unlock. Loads the stored messages, and sends every open approval that is not shown. */
   sync(): void
-  /** A button of this message was pressed: it shall show its question as it stands now. */
-  refresh(question: ApprovalQuestion, messageId: number): void
-  /** The group was upgraded: its messages can't be edited any more, and what is open is asked in the new chat. */
+  /** Called when a button of a message was pressed. The message has to show the current state of its approval. */
+  refresh(approval: ApprovalRequest, messageId: number): void
+  /** Called when the group was upgraded. Its messages can no longer be edited. Open approvals are sent to the new chat. */
   moved(): void
 }
 
 export interface MessagesParts {
-  /** The chat of the configuration. */
+  /** The chat in the configuration. */
   readonly chatId: number
-  readonly desk: ApprovalDesk
+  readonly approvalQueue: ApprovalQueue
   readonly store: PluginStore
   readonly chat: Chat
   readonly outbox: Outbox
@@ -32,17 +66,25 @@ export interface MessagesParts {
 
 interface Shown {
   readonly messageId: number
-  readonly state: ApprovalQuestion['state']
+  readonly state: ApprovalRequest['state']
 }
 
-/** What is on disk: messages whose question was not at its end when they were sent or edited last. */
+/** The stored state. It has the messages whose approval was not final when they were last sent or edited. */
 interface Kept {
-  /** The chat that the configured group was upgraded to, and which group that was. */
+  /** The configured group, and the chat to which it was upgraded. */
   readonly moved?: { readonly from: number; readonly to: number }
   readonly messages: Readonly<Record<string, Shown>>
 }
 
-export function createMessages({ chatId, desk, store, chat, outbox, clock, log }: MessagesParts): Messages {
+export function createMessages({
+  chatId,
+  approvalQueue,
+  store,
+  chat,
+  outbox,
+  clock,
+  log,
+}: MessagesParts): Messages {
   const shown = new Map<string, Shown>()
   let isRead = false
   let isInTrouble = false
@@ -62,88 +104,91 @@ export function createMessages({ chatId, desk, store, chat, outbox, clock, log }
         ...(chat.id !== chatId && { moved: { from: chatId, to: chat.id } }),
       } satisfies Kept)
     } catch (error) {
-      // Locked in between: what is in memory is written with the next change.
-      log.debug({ code: (error as { code?: unknown }).code }, 'which messages were sent could not be kept')
+      // The vault was locked meanwhile, so the next change writes the state.
+      log.debug({ code: (error as { code?: unknown }).code }, 'the list of sent messages could not be saved')
     }
   }
 
   async function show(id: string): Promise<void> {
-    const question = desk.get(id)
-    // The vault is locked: what changed meanwhile is found by the next sync.
-    if (question === undefined) return
+    const approval = approvalQueue.get(id)
+    // The vault is locked. The next sync finds the changes.
+    if (approval === undefined) return
     const before = shown.get(id)
-    if (before === undefined) return ask(question)
-    if (before.state === question.state) return
-    await edit(question, before.messageId)
-    if (isOver(question)) shown.delete(id)
-    else shown.set(id, { ...before, state: question.state })
+    if (before === undefined) return ask(approval)
+    if (before.state === approval.state) return
+    await edit(approval, before.messageId)
+    if (isOver(approval)) shown.delete(id)
+    else shown.set(id, { ...before, state: approval.state })
     await keep()
   }
 
-  async function ask(question: ApprovalQuestion): Promise<void> {
-    if (question.state !== 'pending' || clock.now() >= question.expiresAtMs) return
-    const text = questionText(question)
-    const messageId = await chat.send(text, buttonsOf(question, text.isWhole)).catch((error: unknown) => {
+  async function ask(approval: ApprovalRequest): Promise<void> {
+    if (approval.state !== 'pending' || clock.now() >= approval.expiresAtMs) return
+    const text = approvalText(approval)
+    const messageId = await chat.send(text, buttonsOf(approval, text.isWhole)).catch((error: unknown) => {
       const failure = failureOf(error)
       isInTrouble = true
-      desk.trouble(adviceOf(failure))
+      approvalQueue.trouble(adviceOf(failure))
       throw new StillOpen(failure)
     })
-    if (isInTrouble) desk.trouble(null)
+    if (isInTrouble) approvalQueue.trouble(null)
     isInTrouble = false
-    shown.set(question.id, { messageId, state: question.state })
+    shown.set(approval.id, { messageId, state: approval.state })
     await keep()
-    log.debug({ approval: question.id, messageId }, 'asked in the chat')
+    log.debug({ approval: approval.id, messageId }, 'sent to the chat')
   }
 
-  async function edit(question: ApprovalQuestion, messageId: number): Promise<void> {
-    const text = questionText(question)
+  async function edit(approval: ApprovalRequest, messageId: number): Promise<void> {
+    const text = approvalText(approval)
     try {
-      await chat.edit(messageId, text, buttonsOf(question, text.isWhole))
+      await chat.edit(messageId, text, buttonsOf(approval, text.isWhole))
     } catch (error) {
       const failure = failureOf(error)
       if (isUnchanged(failure)) return
-      // A message that was deleted, or is too old to be edited, shows nothing that could be pressed.
+      // A deleted message, or one that is too old to be edited, has no buttons that a user could press.
       if (!failure.isFinal) throw error
-      log.debug({ code: failure.code, reason: failure.message, messageId }, 'a message can not be edited')
+      log.debug({ code: failure.code, reason: failure.message, messageId }, 'a message cannot be edited')
     }
   }
 
-  const changed = ({ id }: ApprovalQuestion): void => outbox.put(`question ${id}`, () => show(id))
+  const changed = ({ id }: ApprovalRequest): void => outbox.put(`question ${id}`, () => show(id))
 
   return {
     changed,
     sync() {
-      if (desk.isLocked()) return
+      if (approvalQueue.isLocked()) return
       read()
       let isGone = false
       for (const id of shown.keys()) {
-        const question = desk.get(id)
-        if (question !== undefined) changed(question)
+        const approval = approvalQueue.get(id)
+        if (approval !== undefined) changed(approval)
         else isGone = shown.delete(id)
       }
-      for (const question of desk.open()) changed(question)
+      for (const approval of approvalQueue.open()) changed(approval)
       if (isGone) outbox.put('kept', keep)
     },
     moved() {
-      log.warn({ chatId: chat.id }, 'the group was upgraded to another chat, which is asked from now on')
+      log.warn(
+        { chatId: chat.id },
+        'the group was upgraded to another chat, which gets the approvals from now on',
+      )
       shown.clear()
-      for (const question of desk.open()) changed(question)
+      for (const approval of approvalQueue.open()) changed(approval)
       outbox.put('kept', keep)
     },
-    refresh(question, messageId) {
-      if (shown.get(question.id)?.messageId === messageId) return changed(question)
-      outbox.put(`message ${messageId}`, () => edit(desk.get(question.id) ?? question, messageId))
+    refresh(approval, messageId) {
+      if (shown.get(approval.id)?.messageId === messageId) return changed(approval)
+      outbox.put(`message ${messageId}`, () => edit(approvalQueue.get(approval.id) ?? approval, messageId))
     },
   }
 }
 
-const isOver = ({ state }: ApprovalQuestion): boolean => state !== 'pending' && state !== 'approved'
+const isOver = ({ state }: ApprovalRequest): boolean => state !== 'pending' && state !== 'approved'
 
-function buttonsOf(question: ApprovalQuestion, isWhole: boolean): Button[] {
-  if (question.state !== 'pending') return []
-  const approve = isWhole && !question.isOpaque ? buttonData('approve', question) : undefined
-  const deny = buttonData('deny', question)
+function buttonsOf(approval: ApprovalRequest, isWhole: boolean): Button[] {
+  if (approval.state !== 'pending') return []
+  const approve = isWhole && !approval.isOpaque ? buttonData('approve', approval) : undefined
+  const deny = buttonData('deny', approval)
   return [
     ...(approve === undefined ? [] : [{ text: '✅ Approve', data: approve }]),
     ...(deny === undefined ? [] : [{ text: '⛔ Deny', data: deny }]),

@@ -1,10 +1,36 @@
+import { setTimeout as delay } from 'node:timers/promises'
 import type { Log } from '../../../core/ports/log.ts'
-import type { Backoff } from './backoff.ts'
-import { failureOf } from './failure.ts'
+import { type Failure, failureOf } from './failure.ts'
+
+/** Maximum pause, in ms. A Node timer above 2^31 - 1 ms would fire at once. */
+const LONGEST_WAIT_MS = 86_400_000
+
+/** Pauses between retries. Each is longer than the last, at least as long as the Bot API requested, and at most a day. */
+interface Backoff {
+  /** Fulfilled when it is time to retry, or at once when `signal` is aborted. */
+  wait(failure: Failure, signal: AbortSignal): Promise<void>
+  /** Called when a call succeeded. The next failure waits the shortest time again. */
+  reset(): void
+}
+
+export function createBackoff(minMs: number, maxMs: number): Backoff {
+  let nextMs = minMs
+  return {
+    async wait({ retryAfterMs = 0 }, signal) {
+      // The pause is up to a fifth longer, so that several vaults do not retry at the same moment.
+      const ms = Math.min(Math.max(nextMs * (1 + Math.random() / 5), retryAfterMs), LONGEST_WAIT_MS)
+      nextMs = Math.min(nextMs * 2, maxMs)
+      await delay(ms, undefined, { signal, ref: false }).catch(() => undefined)
+    },
+    reset() {
+      nextMs = minMs
+    },
+  }
+}
 
 /**
- * What has to be told the chat, one thing after the other, until it is told. A job says what is true when it runs, not when
- * it was put here; a newer one of the same key takes the place of one that waits.
+ * Messages to the chat. They are sent one after the other and retried until they succeed. A job reads the state when it runs
+ * and not when it was queued. A newer job with the same key replaces a waiting one.
  */
 export interface Outbox {
   put(key: string, job: () => Promise<void>): void
@@ -32,7 +58,7 @@ export function createOutbox({ backoff, signal, log }: OutboxParts): Outbox {
       if (signal.aborted) return
       const failure = failureOf(error)
       const { code, message, isFinal } = failure
-      log.warn({ code, reason: message, subject: key }, 'the chat could not be told')
+      log.warn({ code, reason: message, subject: key }, 'a message to the chat failed and is retried')
       if (isFinal) return
       if (!due.has(key)) due.set(key, job)
       await backoff.wait(failure, signal)

@@ -2,21 +2,30 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import t, { type Test } from 'tap'
-import { createEgress } from '../../../adapters/egress/createEgress.ts'
-import { shortHash } from '../../../core/plugin/shortHash.ts'
-import type { VaultPorts } from '../../../core/plugin/vault.ts'
+import { createEgress } from '../../../adapters/egress/egress.ts'
+import { shortHash, type VaultPorts } from '../../../core/plugin/vault.ts'
 import type { Log } from '../../../core/ports/log.ts'
+import {
+  type BotApi,
+  ownerId,
+  startBotApi,
+  token,
+} from '../../../test/helpers/vault/plugins/telegram/botApi.ts'
+import {
+  createTestClock,
+  password,
+  type RunningVault,
+  startVault,
+} from '../../../test/helpers/vault/startVault.ts'
+import { signBody } from '../../../test/helpers/vault/transfers.ts'
 import { builtInPlugin } from '../../sandbox/findPlugin.ts'
-import { createTestClock, password, type RunningVault, startVault } from '../../testing/startVault.ts'
-import { signBody } from '../../testing/transfers.ts'
-import { type BotApi, ownerId, startBotApi, token } from './botApi.fixture.ts'
 import telegram from './index.ts'
 
 // A vault and a process of the channel for each test.
 
 type Options = Parameters<typeof telegram.setup>[0]
 
-/** What the loader would make of a configuration that says the least. */
+/** What the loader makes of a minimal configuration. */
 const optionsFor = (api: Pick<BotApi, 'url'>, change: Partial<Options> = {}): Options => ({
   botToken: token,
   chatId: ownerId,
@@ -33,12 +42,12 @@ const optionsFor = (api: Pick<BotApi, 'url'>, change: Partial<Options> = {}): Op
 interface World {
   readonly api: BotApi
   vault: RunningVault
-  /** Everything that was logged, as one text. */
+  /** All log lines, as one text. */
   logged(): string
-  /** An agent asks for a signature and waits; the answer comes when the owner has decided. */
+  /** An agent requests a signature and waits; the response comes when the owner has decided. */
   ask(nonce?: number, headers?: Record<string, string>): ReturnType<RunningVault['call']>
-  /** The same, when its question stands in the chat. */
-  asked(nonce?: number): Promise<{ answer: ReturnType<RunningVault['call']>; id: string }>
+  /** The same, once its approval is in the chat. */
+  requests(nonce?: number): Promise<{ response: ReturnType<RunningVault['call']>; id: string }>
   restart(options?: { withoutChat?: boolean }): Promise<void>
   readonly clock: ReturnType<typeof createTestClock>
 }
@@ -70,11 +79,11 @@ async function startWorld(t: Test, change: Partial<Options> = {}, api?: BotApi):
         authorization: `Bearer ${bearer}`,
         ...headers,
       }),
-    async asked(nonce = 0) {
+    async requests(nonce = 0) {
       const before = bot.messages.length
-      const answer = world.ask(nonce)
+      const response = world.ask(nonce)
       await bot.until(() => bot.messages.length > before)
-      return { answer, id: (await openIds(world)).at(0)! }
+      return { response, id: (await openIds(world)).at(0)! }
     },
     async restart({ withoutChat = false } = {}) {
       await world.vault.close()
@@ -90,7 +99,7 @@ const openIds = async ({ vault }: World): Promise<string[]> => {
   return body.approvals.map(({ id }: { id: string }) => id)
 }
 
-/** Closes the vault and looks for the token in everything that was written down. */
+/** Closes the vault and searches everything that was written for the token. */
 async function endedCleanly(t: Test, { vault, logged }: World): Promise<void> {
   await vault.close()
   t.notMatch(logged(), token.slice(-20), 'the token is in no log')
@@ -99,12 +108,12 @@ async function endedCleanly(t: Test, { vault, logged }: World): Promise<void> {
 
 t.test('a question stands in the chat in plain words, and Approve signs exactly that', async (t) => {
   const world = await startWorld(t)
-  const { answer, id } = await world.asked()
+  const { response, id } = await world.requests()
   const { api, vault } = world
   const [message] = api.messages
   const { body: approval } = await vault.asOwner('GET', `/v1/vault/approvals/${id}`)
   for (const shown of [
-    'Approval wanted',
+    'Approval requested',
     'shopper',
     '3 USDC',
     approval.recipient,
@@ -121,7 +130,7 @@ t.test('a question stands in the chat in plain words, and Approve signs exactly 
     ['✅ Approve', '⛔ Deny'],
   )
   t.equal(await api.answered(api.press('Approve')), 'Approved.')
-  const signed = await answer
+  const signed = await response
   t.equal(signed.status, 200)
   t.match(signed.body.signed_tx, /^0x/)
   await api.until(() => message!.text.includes('Approved and done'))
@@ -135,9 +144,9 @@ t.test('a question stands in the chat in plain words, and Approve signs exactly 
 
 t.test('Deny refuses, and the message says so', async (t) => {
   const world = await startWorld(t)
-  const { answer } = await world.asked()
+  const { response } = await world.requests()
   t.equal(await world.api.answered(world.api.press('Deny')), 'Denied.')
-  t.match(await answer, { status: 403, body: { error: { code: 'APPROVAL_DENIED' } } })
+  t.match(await response, { status: 403, body: { error: { code: 'APPROVAL_DENIED' } } })
   await world.api.until(() => world.api.messages[0]!.text.includes('Denied'))
   await endedCleanly(t, world)
 })
@@ -145,7 +154,7 @@ t.test('Deny refuses, and the message says so', async (t) => {
 t.test('nobody else may answer: not from another chat, not as another user', async (t) => {
   const world = await startWorld(t)
   const { api } = world
-  const { answer, id } = await world.asked()
+  const { response, id } = await world.requests()
   const [message] = api.messages
   const strangers = [
     { chatId: 666, from: 666 },
@@ -156,7 +165,7 @@ t.test('nobody else may answer: not from another chat, not as another user', asy
   for (const stranger of strangers)
     t.equal(
       await api.answered(api.press('Approve', { message: message!, ...stranger })),
-      'This is not yours to answer.',
+      'You may not decide this request.',
     )
   api.write('/status', { from: 667 })
   await api.until(() => /"userId":667/.test(world.logged()))
@@ -164,7 +173,7 @@ t.test('nobody else may answer: not from another chat, not as another user', asy
   t.match(world.logged(), /"chatId":666,"userId":666.*refused/)
   t.equal(api.messages.length, 1, 'and strangers are told nothing')
   t.equal(await api.answered(api.press('Deny')), 'Denied.', 'the owner still may')
-  t.equal((await answer).status, 403)
+  t.equal((await response).status, 403)
   await endedCleanly(t, world)
 })
 
@@ -174,30 +183,30 @@ t.test('in a group only the named users may answer, and without names there is n
   const env = { ports: {} } as Parameters<typeof telegram.setup>[1]
   t.throws(() => telegram.setup(optionsFor(api, { chatId: group }), env), { message: /userIds/ })
   const world = await startWorld(t, { chatId: group, userIds: [7, 8] }, api)
-  const { answer } = await world.asked()
-  t.equal(await api.answered(api.press('Approve', { from: 9 })), 'This is not yours to answer.')
+  const { response } = await world.requests()
+  t.equal(await api.answered(api.press('Approve', { from: 9 })), 'You may not decide this request.')
   t.equal(await api.answered(api.press('Approve', { from: 8 })), 'Approved.')
-  t.equal((await answer).status, 200)
+  t.equal((await response).status, 200)
   await endedCleanly(t, world)
 })
 
 t.test('what is decided elsewhere is edited, and a late press says who was first', async (t) => {
   const world = await startWorld(t)
   const { api, vault } = world
-  const { answer, id } = await world.asked()
+  const { response, id } = await world.requests()
   const [message] = api.messages
   const approve = message!.buttons[0]!.callback_data
   const { body: shown } = await vault.asOwner('GET', `/v1/vault/approvals/${id}`)
   await vault.asOwner('POST', `/v1/vault/approvals/${id}/approve`, { decision_hash: shown.decision_hash })
-  t.equal((await answer).status, 200)
+  t.equal((await response).status, 200)
   await api.until(() => message!.text.includes('Approved and done'))
   t.strictSame(message!.buttons, [])
   t.equal(await api.answered(api.press('Approve', { data: approve })), 'Already approved by owner.')
 
-  const second = await world.asked(1)
+  const second = await world.requests(1)
   const cancel = api.messages[1]!.buttons[1]!.callback_data
   await vault.asOwner('POST', `/v1/vault/approvals/${second.id}/cancel`, {})
-  await second.answer
+  await second.response
   await api.until(() => api.messages[1]!.text.includes('Canceled'))
   t.match(
     await api.answered(api.press('Deny', { data: cancel, message: api.messages[1]! })),
@@ -209,12 +218,12 @@ t.test('what is decided elsewhere is edited, and a late press says who was first
 t.test('a press is bound to what its own message showed', async (t) => {
   const world = await startWorld(t)
   const { api } = world
-  const { answer, id } = await world.asked()
+  const { response, id } = await world.requests()
   const hash = Buffer.alloc(32, 7)
   for (const verb of ['y', 'n'])
     t.match(
       await api.answered(api.press('Approve', { data: `${verb}${id}${hash.toString('base64url')}` })),
-      /Nothing was done/,
+      /Nothing was decided/,
     )
   for (const data of [
     '',
@@ -224,10 +233,14 @@ t.test('a press is bound to what its own message showed', async (t) => {
     `z${id}${hash.toString('base64url')}`,
     '{"id":1}',
   ])
-    t.match(await api.answered(api.press('Approve', { data })), /none of the vault|no such question/, data)
+    t.match(
+      await api.answered(api.press('Approve', { data })),
+      /no such button|no longer has this approval/,
+      data,
+    )
   t.strictSame(await openIds(world), [id])
   await api.answered(api.press('Deny'))
-  t.equal((await answer).status, 403)
+  t.equal((await response).status, 403)
   await endedCleanly(t, world)
 })
 
@@ -237,28 +250,57 @@ t.test('what could not be read completely can be denied in the chat, and not app
   const { token: bearer } = await vault.agent('bot', ['wallet.base'])
   const body = { chain: 'base', message: '0xff00fe01', encoding: 'hex', agent_name: 'bot' }
   const headers = { authorization: `Bearer ${bearer}`, prefer: 'wait=0' }
-  const asked = await vault.call('POST', '/v1/vault/sign-message', body, headers)
-  t.equal(asked.status, 202, JSON.stringify(asked.body))
+  const pendingApproval = await vault.call('POST', '/v1/vault/sign-message', body, headers)
+  t.equal(pendingApproval.status, 202, JSON.stringify(pendingApproval.body))
   await api.until(() => api.messages.length === 1)
   const [message] = api.messages
-  t.match(message!.text, 'Not all of it was understood')
+  t.match(message!.text, 'Not fully decoded')
   t.strictSame(
     message!.buttons.map(({ text }) => text),
     ['⛔ Deny'],
   )
   const forged = `y${message!.buttons[0]!.callback_data.slice(1)}`
-  t.match(await api.answered(api.press('Approve', { data: forged })), 'on the vault itself')
+  t.match(await api.answered(api.press('Approve', { data: forged })), 'on the page or in a terminal')
   t.equal((await openIds(world)).length, 1)
   t.equal(await api.answered(api.press('Deny')), 'Denied.')
   await endedCleanly(t, world)
 })
 
+t.test(
+  'the chat can hand out a stored value that it does not show, and can only deny to replace it',
+  async (t) => {
+    const world = await startWorld(t)
+    const { api, vault } = world
+    const scope = 'credentials.api.shop'
+    const secret = 'a-secret-of-the-shop'
+    await vault.asOwner('POST', '/v1/vault/write', { scope, value: secret })
+    const { token: bearer } = await vault.agent('bot', [`read:${scope}`, `write:${scope}`])
+    const headers = { authorization: `Bearer ${bearer}`, prefer: 'wait=0' }
+    const read = () => vault.call('POST', '/v1/vault/read', { scope, agent_name: 'bot' }, headers)
+    t.equal((await read()).status, 202)
+    await api.until(() => api.messages.length === 1)
+    t.match(api.messages[0]!.text, `Scope: ${scope}`)
+    t.equal(await api.answered(api.press('Approve')), 'Approved.')
+    t.match(await read(), { status: 200, body: { value: secret } })
+
+    const body = { scope, value: 'another', agent_name: 'bot' }
+    t.equal((await vault.call('POST', '/v1/vault/write', body, headers)).status, 202)
+    await api.until(() => api.messages.length === 2)
+    t.strictSame(
+      api.messages[1]!.buttons.map(({ text }) => text),
+      ['⛔ Deny'],
+    )
+    for (const { text } of api.messages) t.notMatch(text, new RegExp(`${secret}|another`))
+    await endedCleanly(t, world)
+  },
+)
+
 t.test('after its time a question can not be answered, and the message says so', async (t) => {
   const world = await startWorld(t)
-  const { answer } = await world.asked()
+  const { response } = await world.requests()
   world.clock.advance(300_000)
-  t.match(await world.api.answered(world.api.press('Approve')), /Too late/)
-  t.equal((await answer).status, 410)
+  t.match(await world.api.answered(world.api.press('Approve')), /has expired/)
+  t.equal((await response).status, 410)
   await world.api.until(() => world.api.messages[0]!.text.includes('Expired'))
   await endedCleanly(t, world)
 })
@@ -293,21 +335,21 @@ t.test(
     const api = await startBotApi(t)
     const [group, supergroup] = [-100, -1_001_557_912_345]
     const world = await startWorld(t, { chatId: group, userIds: [ownerId] }, api)
-    const first = await world.asked(1)
+    const first = await world.requests(1)
     api.upgrade(group, supergroup)
     const second = world.ask(2, { prefer: 'wait=0' })
     await api.until(() => api.messages.filter(({ chatId }) => chatId === supergroup).length === 2)
     const [old] = api.messages
     t.equal(await api.answered(api.press('Approve', { message: old! })), 'Approved.', 'the old button, too')
-    t.equal((await first.answer).status, 200)
+    t.equal((await first.response).status, 200)
     t.equal((await second).status, 202)
     await world.restart()
-    const third = await world.asked(3)
+    const third = await world.requests(3)
     t.equal(api.messages.at(-1)!.chatId, supergroup)
     const tries = api.callsOf('sendMessage').filter(({ body }) => body.chat_id === group)
     t.equal(tries.length, 2, 'the old chat is asked no more')
     t.equal(await api.answered(api.press('Deny', { message: api.messages.at(-1)! })), 'Denied.')
-    t.equal((await third.answer).status, 403)
+    t.equal((await third.response).status, 403)
     await endedCleanly(t, world)
   },
 )
@@ -321,22 +363,22 @@ t.test(
     let nonce = 1
     for (const [status, description, words] of [
       [400, 'Bad Request: TOPIC_CLOSED', /topic General.*closed/],
-      [400, 'Bad Request: not enough rights to send text messages to the chat', /right to send/],
+      [400, 'Bad Request: not enough rights to send text messages to the chat', /Allow the bot to send/],
       [400, 'Bad Request: chat not found', /not in the chat/],
       [403, 'Forbidden: bot was blocked by the user', /blocked the bot/],
       [403, 'Forbidden: bot was kicked from the supergroup chat', /not in the chat/],
-      [403, 'Forbidden: something that no one has seen before', /refuses the message/],
+      [403, 'Forbidden: something that no one has seen before', /refused the message/],
     ] as const) {
       const refused = { status, description }
       api.fail('sendMessage', ...Array.from({ length: 12 }, () => refused))
       const before = api.messages.length
       const calls = api.callsOf('sendMessage').length
-      const answer = world.ask(nonce++)
+      const response = world.ask(nonce++)
       await api.until(() => api.callsOf('sendMessage').length >= calls + 3)
       t.match(await warnings(), [{ code: 'CHANNEL_TROUBLE', message: words }], description)
       await api.until(() => api.messages.length > before)
       t.equal(await api.answered(api.press('Deny', { message: api.messages.at(-1)! })), 'Denied.')
-      await answer
+      await response
       t.strictSame(await warnings(), [])
     }
     await endedCleanly(t, world)
@@ -352,13 +394,13 @@ t.test('the Bot API may refuse, fail or hang up: the question arrives once', asy
     retryAfter: 1,
   })
   api.fail('getUpdates', { status: 502, description: 'Bad Gateway' }, 'hang-up', 'not-json')
-  const { answer } = await world.asked()
+  const { response } = await world.requests()
   const tries = api.callsOf('sendMessage')
   t.equal(tries.length, 5)
   t.ok(tries[4]!.atMs - tries[3]!.atMs >= 990, 'it waits as long as it is asked to')
   t.equal(api.messages.length, 1)
   t.equal(await api.answered(api.press('Approve')), 'Approved.')
-  t.equal((await answer).status, 200)
+  t.equal((await response).status, 200)
   await endedCleanly(t, world)
 })
 
@@ -367,9 +409,9 @@ t.test('what is not answered in time is tried again', async (t) => {
   const { api } = world
   api.fail('sendMessage', 'silence', 'silence')
   api.fail('getUpdates', 'silence')
-  const { answer } = await world.asked()
+  const { response } = await world.requests()
   t.equal(await api.answered(api.press('Approve')), 'Approved.')
-  t.equal((await answer).status, 200)
+  t.equal((await response).status, 200)
   await endedCleanly(t, world)
 })
 
@@ -391,34 +433,34 @@ t.test('a token that is wrong, or a place that may not be reached, is said witho
   const wrong = '110201543:BBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBB'
   const world = await startWorld(t, { botToken: wrong }, api)
   await api.until(() => api.callsOf('').length + api.callsOf('getUpdates').length >= 3)
-  t.match(world.logged(), /is its token right/)
-  t.equal(world.logged().match(/is its token right/g)?.length, 1, 'once, not with every try')
+  t.match(world.logged(), /Check the token/)
+  t.equal(world.logged().match(/Check the token/g)?.length, 1, 'once, not with every try')
   await endedCleanly(t, world)
   t.notMatch(world.logged(), wrong.slice(12))
 
-  const said: string[] = []
-  const note = (...line: unknown[]) => void said.push(JSON.stringify(line))
+  const lines: string[] = []
+  const note = (...line: unknown[]) => void lines.push(JSON.stringify(line))
   const log = { debug: note, info: note, warn: note, error: note } as unknown as Log
   const egress = createEgress({})
   t.teardown(() => egress.close())
-  const { approvals, heard } = emptyDesk(log, said)
+  const { approvals, received } = emptyQueue(log, lines)
   const store = { read: () => undefined, write: async () => {} }
   const ports = { approvals, egress, store, log, clock: createTestClock() }
   const plugin = await telegram.setup(optionsFor(api), { ports })
   plugin.start?.()
-  await heard
+  await received
   await plugin.close?.()
-  t.match(said.join('\n'), /not public.*pluginEgress/s)
-  t.notMatch(said.join('\n'), token.slice(12))
+  t.match(lines.join('\n'), /not public.*pluginEgress/s)
+  t.notMatch(lines.join('\n'), token.slice(12))
 })
 
-/** A desk without questions, and a promise of the first thing that is logged. */
-function emptyDesk(log: Log, said: string[]) {
+/** An approval queue without approvals, and a promise of the first log line. */
+function emptyQueue(log: Log, lines: string[]) {
   const first = Promise.withResolvers<void>()
   const { warn } = log
   ;(log as { warn: unknown }).warn = (...args: Parameters<Log['warn']>) => {
     warn(...args)
-    if (said.length > 0) first.resolve()
+    if (lines.length > 0) first.resolve()
   }
   const approvals: VaultPorts['approvals'] = {
     open: () => [],
@@ -430,34 +472,34 @@ function emptyDesk(log: Log, said: string[]) {
     approve: async () => {},
     deny: async () => {},
   }
-  return { approvals, heard: first.promise }
+  return { approvals, received: first.promise }
 }
 
 t.test('a restart asks nothing twice, and the old message still answers', async (t) => {
   const world = await startWorld(t)
   const { api } = world
-  /** The channel has heard that so many messages arrived, and keeps it. */
-  const told = async (count: number) => {
-    while ((world.logged().match(/asked in the chat/g) ?? []).length < count) await new Promise(setImmediate)
+  /** The channel was notified that this many messages arrived, and stored it. */
+  const notified = async (count: number) => {
+    while ((world.logged().match(/sent to the chat/g) ?? []).length < count) await new Promise(setImmediate)
   }
   t.equal((await world.ask(0, { prefer: 'wait=0' })).status, 202)
-  await told(1)
+  await notified(1)
   await world.restart()
-  const answer = world.ask()
+  const response = world.ask()
   t.equal(await api.answered(api.press('Approve')), 'Approved.')
-  t.equal((await answer).status, 200)
+  t.equal((await response).status, 200)
   await api.until(() => api.messages[0]!.text.includes('Approved and done'))
   t.equal(api.messages.length, 1)
 
   t.equal((await world.ask(1, { prefer: 'wait=0' })).status, 202)
-  await told(2)
+  await notified(2)
   await world.restart({ withoutChat: true })
   const [id] = await openIds(world)
   await world.vault.asOwner('POST', `/v1/vault/approvals/${id}/deny`, {})
   t.equal((await world.ask(2, { prefer: 'wait=0' })).status, 202)
   await world.restart()
   await api.until(() => api.messages[1]!.text.includes('Denied') && api.messages.length === 3)
-  t.match(api.messages[2]!.text, 'Approval wanted', 'what was asked meanwhile is told now')
+  t.match(api.messages[2]!.text, 'Approval requested', 'what was asked meanwhile is told now')
   await endedCleanly(t, world)
 })
 
@@ -481,7 +523,7 @@ t.test('a locked vault says so once, answers nothing, and goes on after it is un
   t.equal(api.messages.length, 3, 'one notice, and no question twice')
   api.write('/start@somebot')
   await api.until(() => api.messages.length === 4)
-  t.match(api.messages[3]!.text, 'open. Nobody is waiting')
+  t.match(api.messages[3]!.text, 'unlocked. No approvals are waiting')
   await endedCleanly(t, world)
 })
 
@@ -491,8 +533,8 @@ t.test('the token comes from the environment or from a file that nobody else may
   const env = { ports: {} } as Parameters<typeof telegram.setup>[1]
   const { botToken: _, ...without } = optionsFor({ url: 'http://127.0.0.1:9' })
   const setUp = (change: Partial<Options>) => () => telegram.setup({ ...without, ...change }, env)
-  t.throws(setUp({}), { message: /either botToken or botTokenFile/ })
-  t.throws(setUp({ botToken: token, botTokenFile: file }), { message: /either/ })
+  t.throws(setUp({}), { message: /exactly one of botToken and botTokenFile/ })
+  t.throws(setUp({ botToken: token, botTokenFile: file }), { message: /exactly one/ })
   t.throws(setUp({ botTokenFile: file }), { message: /ENOENT/ })
   writeFileSync(file, 'my secret, not a token\n')
   chmodSync(file, 0o644)

@@ -1,8 +1,7 @@
 import { argon2Sync, createHash } from 'node:crypto'
 import t from 'tap'
-import type { KdfParameters, PasswordHasher } from '../../ports/passwordHasher.ts'
-import { quickHasher } from '../../testing/quickHasher.ts'
-import { seal, unseal } from '../disk/aead.ts'
+import { quickHasher } from '../../../test/helpers/vault/quickHasher.ts'
+import { seal, unseal } from '../../disk/aead.ts'
 import {
   associatedOf,
   decodeHeader,
@@ -12,17 +11,27 @@ import {
   proofOf,
   type VaultHeader,
 } from './header.ts'
-import { argon2idHasher, assertPassword, assertWithinBounds, calibrateKdf, kdfCap, kdfFloor } from './kdf.ts'
+import {
+  argon2idHasher,
+  assertPassword,
+  assertWithinBounds,
+  calibrateKdf,
+  type KdfParameters,
+  kdfCap,
+  kdfFloor,
+  type PasswordHasher,
+} from './kdf.ts'
 
 const masterKey = Buffer.alloc(32, 9)
+const place = { lineage: 'one', counter: 0, passwords: 0 }
 const vault = {
   vaultId: 'vlt_1',
   createdAt: '2026-03-01T12:00:00.000Z',
-  files: '',
+  place,
   kdf: kdfFloor,
 }
 
-/** As the signing process wraps it, with what the host gives for it. */
+/** As the signing process wraps it, with what the host provides. */
 async function wrapMasterKey(
   header: Omit<VaultHeader, 'salt' | 'wrappedKey'>,
   key: Buffer,
@@ -77,18 +86,18 @@ t.test('parameters below the floor and above the cap are refused before any work
   }
 })
 
-/** A machine on which a hash takes so long; `tookMs` is asked the passes and how many hashes there were before. */
+/** A machine on which a hash takes this long; `tookMs` gets the passes and the number of earlier hashes. */
 function machine(tookMs: (passes: number, before: number) => number) {
   let nowMs = 0
-  const asked: number[] = []
+  const requests: number[] = []
   const hasher = {
     hash: async (_password: string, _salt: Uint8Array, { passes }: KdfParameters) => {
-      nowMs += tookMs(passes, asked.length)
-      asked.push(passes)
+      nowMs += tookMs(passes, requests.length)
+      requests.push(passes)
       return Buffer.alloc(32)
     },
   }
-  return { calibrate: () => calibrateKdf(hasher, () => nowMs), asked }
+  return { calibrate: () => calibrateKdf(hasher, () => nowMs), requests }
 }
 
 t.test('passes are chosen by warm runs, so that a try takes 250 ms and hardly more', async (t) => {
@@ -109,7 +118,7 @@ t.test('calibration stays between the floor and the cap, on machines of any spee
   t.strictSame(await machine((passes) => passes * 200).calibrate(), kdfFloor)
   for (const quick of [machine(() => 0), machine((passes) => passes * 0.001), machine(() => 249)]) {
     t.strictSame(await quick.calibrate(), { ...kdfFloor, passes: kdfCap.passes })
-    t.ok(quick.asked.length < 200, 'and comes to an end')
+    t.ok(quick.requests.length < 200, 'and comes to an end')
   }
 })
 
@@ -123,7 +132,7 @@ t.test('a master key comes out under its password only, and every wrapping is an
 })
 
 t.test('the parameters, the salt, the vault and its date belong to the wrapping', async (t) => {
-  /** Gives the same key whatever it is asked for, so that only the association can refuse. */
+  /** Returns the same key for any input, so that only the associated data can refuse. */
   const deaf = { hash: async () => Buffer.alloc(32, 1) }
   const header = await wrapMasterKey(
     { ...vault, kdf: { ...kdfFloor, passes: 9 } },
@@ -138,7 +147,9 @@ t.test('the parameters, the salt, the vault and its date belong to the wrapping'
     { ...header, salt: Buffer.alloc(16) },
     { ...header, vaultId: 'vlt_2' },
     { ...header, createdAt: '2026-03-01T12:00:00.001Z' },
-    { ...header, files: 'a.1 b.1 password.1' },
+    { ...header, place: { ...place, lineage: 'two' } },
+    { ...header, place: { ...place, counter: 1 } },
+    { ...header, place: { ...place, passwords: 1 } },
   ]
   for (const other of forged) t.equal(await unwrapMasterKey(other, 'password', deaf), undefined)
 })
@@ -170,7 +181,7 @@ t.test('a whole header of another version is named as that, and a damaged one as
     const checksum = createHash('sha256').update(JSON.stringify(other)).digest('hex')
     return Buffer.from(JSON.stringify({ ...other, checksum }))
   }
-  const newer = /^Expected version 2 of vault\.json, got version 3: a newer version of Tollgate wrote it\./
+  const newer = /^Expected version 2 of vault\.json, got version 3, which a newer version of Tollgate wrote\./
   t.throws(() => decodeHeader(ofVersion(3)), { code: 'VAULT_CORRUPT', message: newer })
   for (const version of [1, 0, -1, '3', null, undefined])
     t.throws(

@@ -1,42 +1,61 @@
 import { createHash, randomBytes } from 'node:crypto'
+import { lengthPrefixed } from '../../disk/aead.ts'
+import { newerVersion } from '../../disk/files.ts'
 import { VaultError } from '../../errors/error.ts'
-import type { KdfParameters, PasswordHasher } from '../../ports/passwordHasher.ts'
 import type { Proof } from '../../signer/protocol.ts'
-import { lengthPrefixed } from '../disk/aead.ts'
-import { newerVersion } from '../disk/formatVersion.ts'
-import { assertWithinBounds, saltBytes } from './kdf.ts'
+import { assertWithinBounds, type KdfParameters, type PasswordHasher, saltBytes } from './kdf.ts'
 
-/** Of `vault.json`, and of how its keys seal the other files. A vault of another version is refused. */
+/** Version of `vault.json` and of how its keys seal the other files. The vault accepts only this version. */
 const headerVersion = 2
 
-/** What stands in the open in `vault.json`: how the password key is made, and the master key under it. */
+/** The values that a header records about the database beside it. */
+export interface HeaderPlace {
+  /** Random id of the database since its creation. A restored vault has another lineage. */
+  readonly lineage: string
+  /** The database's change counter at the last password change. */
+  readonly counter: number
+  /** Number of password changes. */
+  readonly passwords: number
+}
+
+/**
+ * The plaintext content of `vault.json`. It states how to derive the password key, and has the master key wrapped with that
+ * key.
+ */
 export interface VaultHeader {
   readonly vaultId: string
-  /** ISO 8601. */
+  /** Time in ISO 8601. */
   readonly createdAt: string
   readonly kdf: KdfParameters
-  /** How far the vault's files had come when the password was changed last; empty before the first change. */
-  readonly files: string
-  /** 16 bytes, new with every password. */
+  readonly place: HeaderPlace
+  /** 16 random bytes. Each password has new ones. */
   readonly salt: Buffer
   readonly wrappedKey: Buffer
 }
 
 const format = 'tollgate-vault'
+const LINEAGE_BYTES = 8
 
-/** A header that waits for its wrapped key. */
+/** The values for a new database. */
+export const newSlot = (): HeaderPlace => ({
+  lineage: randomBytes(LINEAGE_BYTES).toString('hex'),
+  counter: 0,
+  passwords: 0,
+})
+
+/** A header without its wrapped key. */
 export type OpenHeader = Omit<VaultHeader, 'wrappedKey'>
 
-/** A header for a password that is new: with a salt of its own. */
+/** A header for a new password, with a new salt. */
 export const headerFor = (vault: Omit<OpenHeader, 'salt'>): OpenHeader => ({
-  files: vault.files,
+  place: vault.place,
   vaultId: vault.vaultId,
   createdAt: vault.createdAt,
   kdf: vault.kdf,
   salt: randomBytes(saltBytes),
 })
 
-/** What a password key proves with a header. The key is the caller's. */
+/** The proof of a password for a header. The caller still owns the key. */
 export const proofOf = (header: VaultHeader, passwordKey: Uint8Array): Proof => ({
   vaultId: header.vaultId,
   wrappedKey: header.wrappedKey,
@@ -44,20 +63,20 @@ export const proofOf = (header: VaultHeader, passwordKey: Uint8Array): Proof => 
   passwordKey,
 })
 
-/** The 32 bytes that a password gives for a header, and that wrap the master key. The caller zeroes them. */
+/** Derives from a password the 32 bytes that wrap the master key. The caller zeroes them. */
 export function passwordKeyOf(header: OpenHeader, password: string, hasher: PasswordHasher): Promise<Buffer> {
   assertWithinBounds(header.kdf)
   return hasher.hash(password, header.salt, header.kdf)
 }
 
-/** `vault.json`. It has a checksum, so that a changed bit is called damage and not a wrong password. */
+/** Encodes `vault.json`. With its checksum, a changed bit can be distinguished from a wrong password. */
 export function encodeHeader(header: VaultHeader): Buffer {
   const body = {
     format,
     version: headerVersion,
     vaultId: header.vaultId,
     createdAt: header.createdAt,
-    ...(header.files !== '' && { files: header.files }),
+    place: placeText(header.place),
     kdf: {
       algorithm: 'argon2id',
       memoryKiB: header.kdf.memoryKiB,
@@ -70,11 +89,19 @@ export function encodeHeader(header: VaultHeader): Buffer {
   return Buffer.from(`${JSON.stringify({ ...body, checksum: checksumOf(body) }, null, 2)}\n`)
 }
 
+const placeText = ({ lineage, counter, passwords }: HeaderPlace): string =>
+  `${lineage} ${counter} ${passwords}`
+
+function readPlace(text: unknown): HeaderPlace {
+  const [lineage = '', counter, passwords] = String(text).split(' ')
+  return { lineage, counter: Number(counter), passwords: Number(passwords) }
+}
+
 const checksumOf = (body: object): string => createHash('sha256').update(JSON.stringify(body)).digest('hex')
 
 /**
- * @throws `VAULT_CORRUPT` unless these are the bytes that {@link encodeHeader} gives, to the last blank. A header that is whole
- *         and of another version is named as that: every version has `version`, and a checksum over what is before it.
+ * @throws `VAULT_CORRUPT` unless these are exactly the bytes that {@link encodeHeader} writes. The error names another version
+ *   if the header is intact, because every version has `version`, and a checksum over what precedes it
  */
 export function decodeHeader(bytes: Buffer): VaultHeader {
   let version: unknown = headerVersion
@@ -86,7 +113,7 @@ export function decodeHeader(bytes: Buffer): VaultHeader {
     const header: VaultHeader = {
       vaultId: String(text.vaultId),
       createdAt: String(text.createdAt),
-      files: String(text.files ?? ''),
+      place: readPlace(text.place),
       kdf: { memoryKiB, passes, lanes },
       salt: Buffer.from(String(salt), 'hex'),
       wrappedKey: Buffer.from(String(text.wrappedKey), 'hex'),
@@ -98,7 +125,7 @@ export function decodeHeader(bytes: Buffer): VaultHeader {
     if (version !== headerVersion) throw otherVersion(version)
     throw new VaultError(
       'VAULT_CORRUPT',
-      'vault.json is damaged, or asks for a weaker password key than allowed. Restore the newest backup.',
+      'vault.json is damaged, or its password parameters are weaker than allowed. Restore the newest backup.',
       { cause },
     )
   }
@@ -108,19 +135,19 @@ function otherVersion(version: unknown): VaultError {
   if (typeof version === 'number' && version > headerVersion)
     return newerVersion('vault.json', headerVersion, version)
   const action =
-    'Create a new vault in another folder: tollgate vault init; --mnemonic-file brings the recovery words along.'
+    'Create a new vault in another folder: tollgate vault init; --mnemonic-file imports the recovery words.'
   return new VaultError(
     'VAULT_CORRUPT',
-    `Expected version ${headerVersion} of vault.json, got version ${JSON.stringify(version)}: this version of Tollgate does not open it. ${action}`,
+    `Expected version ${headerVersion} of vault.json, got version ${JSON.stringify(version)}, which this version of Tollgate does not open. ${action}`,
     { action },
   )
 }
 
 /**
- * What the wrapped master key belongs to. The parameters are part of what its tag covers: a header that asks for less work
- * opens nothing.
+ * The data that is authenticated with the wrapped master key. It includes the parameters, so nothing opens with a header whose
+ * parameters were made cheaper.
  */
-export function associatedOf({ vaultId, createdAt, files, kdf, salt }: OpenHeader): Buffer {
+export function associatedOf({ vaultId, createdAt, place, kdf, salt }: OpenHeader): Buffer {
   return lengthPrefixed(
     format,
     String(headerVersion),
@@ -128,6 +155,6 @@ export function associatedOf({ vaultId, createdAt, files, kdf, salt }: OpenHeade
     createdAt,
     `argon2id m=${kdf.memoryKiB} t=${kdf.passes} p=${kdf.lanes}`,
     salt,
-    ...(files === '' ? [] : [files]),
+    placeText(place),
   )
 }

@@ -2,28 +2,43 @@ import { randomBytes } from 'node:crypto'
 import { performance } from 'node:perf_hooks'
 import { hashRaw } from '@node-rs/argon2'
 import { VaultError } from '../../errors/error.ts'
-import type { KdfParameters, PasswordHasher } from '../../ports/passwordHasher.ts'
+
+/** The cost of one password attempt. Stored beside the wrapped key, which authenticates it. */
+export interface KdfParameters {
+  readonly memoryKiB: number
+  readonly passes: number
+  readonly lanes: number
+}
+
+/** Derives a key from a password, deliberately slowly. It is a port, so that tests of throttling do not have to wait. */
+export interface PasswordHasher {
+  /** 32 bytes that depend on the password, the salt and the parameters. The caller zeroes them after use. */
+  hash(password: string, salt: Uint8Array, parameters: KdfParameters): Promise<Buffer>
+}
 
 const SHORTEST_PASSWORD = 8
 const LONGEST_PASSWORD = 1024
 
-/** Below these a stolen file is worth trying; a header that asks for less is refused, whoever wrote it. */
+/** Minimum parameters. Cheaper ones make an attack on a stolen file affordable, so a header with them is refused. */
 export const kdfFloor: KdfParameters = { memoryKiB: 64 * 1024, passes: 3, lanes: 1 }
-/** Above these a forged header would take the machine's memory or its day before the password is even looked at. */
+/**
+ * Maximum parameters. With more expensive ones, a forged header would exhaust the machine's memory or time before the password
+ * is checked.
+ */
 export const kdfCap: KdfParameters = { memoryKiB: 1024 * 1024, passes: 64, lanes: 16 }
-/** How long one try should take here at least. */
-const LEAST_MS = 250
+/** Minimum duration of one password attempt on this machine, in ms. */
+const MIN_MS = 250
 const MEASURED_RUNS = 3
 
 export const saltBytes = 16
-/** `Algorithm.Argon2id`; the package's enum is a const one, which stripped types can not read. */
+/** `Algorithm.Argon2id`. The package's enum is `const`, which type stripping does not support. */
 const argon2id = 2
 
 /** Argon2id (RFC 9106), off the main thread. */
 export const argon2idHasher: PasswordHasher = {
   async hash(password, salt, parameters) {
     assertWithinBounds(parameters)
-    // One form for one password: the same letters can be typed as other code points on another keyboard.
+    // The password is normalized, because another keyboard may produce other code points for the same letters.
     const bytes = Buffer.from(password.normalize('NFKC'), 'utf8')
     try {
       return await hashRaw(bytes, {
@@ -40,7 +55,7 @@ export const argon2idHasher: PasswordHasher = {
   },
 }
 
-/** @throws `VALIDATION_ERROR` unless each parameter is an integer between the floor and the cap. */
+/** @throws `VALIDATION_ERROR` unless each parameter is an integer between the floor and the cap */
 export function assertWithinBounds(parameters: KdfParameters): void {
   for (const name of ['memoryKiB', 'passes', 'lanes'] as const) {
     const value = parameters[name]
@@ -53,11 +68,11 @@ export function assertWithinBounds(parameters: KdfParameters): void {
 }
 
 /**
- * The floor, with as many passes as one try needs to take 250 ms on this machine, measured warm: the first hash of a process
- * also loads the addon and has its 64 MiB given by the system, and would make a fast machine look slow. Of several runs the
- * fastest counts, because what a busy machine adds is no work for whoever guesses.
+ * Returns the minimum memory, with as many passes as one attempt needs to take 250 ms on this machine. The first hash of a
+ * process is not measured, because it also loads the addon and allocates its 64 MiB, which would make a fast machine look slow.
+ * The fastest of several runs counts, because an attacker's machine has no other load.
  *
- * @param nowMs monotonic, in milliseconds
+ * @param nowMs monotonic time in ms
  */
 export async function calibrateKdf(
   hasher: PasswordHasher = argon2idHasher,
@@ -70,25 +85,25 @@ export async function calibrateKdf(
     return nowMs() - startedAtMs
   }
   await tookMs(kdfFloor)
-  // A pass costs less than a third of three of them: the choice is measured, too, and raised when it is too quick.
+  // A single pass costs less than a third of three passes. So the result is measured too, and raised if it is too fast.
   for (let passes = kdfFloor.passes; ; ) {
     const parameters = { ...kdfFloor, passes }
     let fastestMs = Number.POSITIVE_INFINITY
     for (let run = 0; run < MEASURED_RUNS; run++) fastestMs = Math.min(fastestMs, await tookMs(parameters))
-    if (fastestMs >= LEAST_MS || passes >= kdfCap.passes) return parameters
-    const needed = Math.ceil((passes * LEAST_MS) / Math.max(1, fastestMs))
+    if (fastestMs >= MIN_MS || passes >= kdfCap.passes) return parameters
+    const needed = Math.ceil((passes * MIN_MS) / Math.max(1, fastestMs))
     passes = Math.min(kdfCap.passes, Math.max(passes + 1, needed))
   }
 }
 
-/** @throws `VALIDATION_ERROR` for a password that a new vault, or a change of password, does not take. */
+/** @throws `VALIDATION_ERROR` for a password that is not allowed for a new vault or a password change */
 export function assertPassword(password: string): void {
   const length = typeof password === 'string' ? [...password].length : 0
-  // A terminal or a client in another encoding gives the same replacement character for every letter that it can't express.
+  // A terminal or client with another encoding sends the same replacement character for every letter that it cannot express.
   if (length > 0 && (password.includes('\uFFFD') || !password.isWellFormed()))
     throw new VaultError(
       'VALIDATION_ERROR',
-      'Expected a password whose characters could all be read; this one has letters in another encoding than UTF-8.',
+      'Expected a password in UTF-8, got one with characters in another encoding.',
     )
   if (length >= SHORTEST_PASSWORD && length <= LONGEST_PASSWORD) return
   throw new VaultError(

@@ -2,17 +2,20 @@ import { VaultError } from '../../errors/error.ts'
 import type { VaultClock } from '../../ports/clock.ts'
 import type { LockReason, VaultState } from '../../ports/vault.ts'
 
-/** A timer is set for at most so long: Node's timers stand still while the machine sleeps. */
-const LOOK_EVERY_MS = 30_000
+/**
+ * Maximum duration of one timer, in ms. Node's timers stop while the machine sleeps, so the time is checked at least this
+ * often.
+ */
+const CHECK_EVERY_MS = 30_000
 
 export interface AutoLockOptions {
-  /** Locks when nothing used the vault for so long. */
+  /** Time without use after which the vault locks, in ms. */
   readonly idleMs: number
-  /** Locks so long after unlocking, whatever happens. */
+  /** Time after an unlock at which the vault locks even if it is in use, in ms. */
   readonly maxAgeMs: number
 }
 
-/** Whether a vault is open, for how long still, and why it was locked last. */
+/** Whether a vault is unlocked, for how long, and why it was last locked. */
 export class LockState {
   readonly #autoLock: AutoLock
   readonly #timeIsOver: (reason: 'idle' | 'age') => void
@@ -20,7 +23,7 @@ export class LockState {
   #isUnlocked = false
   #reason: LockReason | undefined
 
-  /** @param timeIsOver has to lock; may be told more than once */
+  /** @param timeIsOver locks the vault. It may be called more than once */
   constructor(clock: VaultClock, options: AutoLockOptions, timeIsOver: (reason: 'idle' | 'age') => void) {
     this.#timeIsOver = timeIsOver
     this.#autoLock = new AutoLock(clock, options, timeIsOver)
@@ -62,14 +65,14 @@ export class LockState {
     this.#reason = undefined
   }
 
-  /** Its time begins anew. A vault that was locked meanwhile stays locked. */
+  /** Restarts the timers. A vault that was locked meanwhile stays locked. */
   renew(): void {
     if (!this.#isUnlocked) return
     this.#autoLock.stop()
     this.#autoLock.start()
   }
 
-  /** Whether it was in use. */
+  /** Locks. @returns whether the vault was unlocked */
   end(reason: LockReason): boolean {
     const wasUnlocked = this.#isUnlocked
     this.#isUnlocked = false
@@ -78,15 +81,15 @@ export class LockState {
     return wasUnlocked
   }
 
-  /** Tells those who listen that it is locked, files and keys included. */
+  /** Notifies the listeners after the vault with its files and keys is locked. */
   tell(reason: LockReason): void {
     for (const listener of this.#listeners) listener(reason)
   }
 }
 
 /**
- * Knows when an unlocked vault's time is over: by the wall clock, which goes on while a laptop sleeps, or by the
- * monotonic one, which nobody can turn back; whichever is first.
+ * Detects when an unlocked vault has to lock. The wall clock continues while a laptop sleeps, and the monotonic clock cannot be
+ * set back. The clock that reaches the limit first counts.
  */
 class AutoLock {
   readonly #clock: VaultClock
@@ -104,7 +107,7 @@ class AutoLock {
 
   start(): void {
     this.#unlockedAt = this.#usedAt = this.#read()
-    this.#look()
+    this.#check()
   }
 
   stop(): void {
@@ -116,7 +119,7 @@ class AutoLock {
     this.#usedAt = this.#read()
   }
 
-  /** Why the time is over, or undefined when it is not. */
+  /** Why the vault has to lock now. Undefined if it does not. */
   reason(): 'idle' | 'age' | undefined {
     if (this.#since(this.#unlockedAt) >= this.#options.maxAgeMs) return 'age'
     return this.#since(this.#usedAt) >= this.#options.idleMs ? 'idle' : undefined
@@ -130,15 +133,15 @@ class AutoLock {
     return Math.min(this.locksAtMs, this.#usedAt.wallMs + this.#options.idleMs)
   }
 
-  #look(): void {
+  #check(): void {
     const reason = this.reason()
     if (reason !== undefined) return this.#expired(reason)
     const leftMs = Math.min(
       this.#options.maxAgeMs - this.#since(this.#unlockedAt),
       this.#options.idleMs - this.#since(this.#usedAt),
-      LOOK_EVERY_MS,
+      CHECK_EVERY_MS,
     )
-    this.#timer = setTimeout(() => this.#look(), Math.max(1, leftMs)).unref()
+    this.#timer = setTimeout(() => this.#check(), Math.max(1, leftMs)).unref()
   }
 
   #since(then: { wallMs: number; monotonicMs: number }): number {

@@ -2,13 +2,13 @@ import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import t from 'tap'
-import { ManualClock } from '../../testing/manualClock.ts'
-import { Throttle } from './throttle.ts'
+import { ManualClock } from '../../../test/helpers/vault/manualClock.ts'
+import { Throttle } from './passwordGate.ts'
 
-const hourMs = 3_600_000
-const delayAfter = (failures: number) => Math.min(hourMs, 1_000 * 2 ** (failures - 1))
+const HOUR_MS = 3_600_000
+const delayAfter = (failures: number) => Math.min(HOUR_MS, 1_000 * 2 ** (failures - 1))
 
-/** Steps that somebody who guesses can take. */
+/** Steps that an attacker who guesses can take. */
 const steps = fc.array(
   fc.oneof(
     { weight: 4, arbitrary: fc.constant({ kind: 'guess' } as const) },
@@ -46,7 +46,7 @@ t.test(
           } catch {
             continue
           }
-          // Real time, which nobody turns: at least the whole wait must have gone by since the guess before.
+          // Monotonic time, which no step changes: at least the whole wait must have passed since the previous guess.
           if (failures > 0 && clock.elapsedMs - lastGuessAt < delayAfter(failures)) return false
           failures++
           lastGuessAt = clock.elapsedMs
@@ -81,7 +81,7 @@ t.test('without a wrong password there is no wait, wherever the clock is turned'
   const file = join(t.testdir(), 'attempts.json')
   const clock = new ManualClock()
   Throttle.create(file, clock)
-  clock.wallMs -= hourMs
+  clock.wallMs -= HOUR_MS
   t.equal(new Throttle(file, clock).waitMs(), 0)
 })
 
@@ -120,9 +120,9 @@ t.test('a changed or missing file waits the longest, also after the next restart
     if (at < whole.length) changed[at]! ^= 0x01
     writeFileSync(file, changed)
     if (at === whole.length) rmSync(file)
-    t.equal(new Throttle(file, clock).waitMs(), hourMs, `byte ${at}`)
+    t.equal(new Throttle(file, clock).waitMs(), HOUR_MS, `byte ${at}`)
     clock.pass(60_000)
-    t.equal(new Throttle(file, clock).waitMs(), hourMs - 60_000)
+    t.equal(new Throttle(file, clock).waitMs(), HOUR_MS - 60_000)
   }
 })
 

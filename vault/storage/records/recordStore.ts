@@ -1,65 +1,75 @@
 import type { Clock } from '../../../core/ports/clock.ts'
+import { parseScope } from '../../agents/grant.ts'
+import { openRecord, sealRecord } from '../../disk/aead.ts'
+import type { RowReader, SealedRows } from '../../disk/sealedRows.ts'
+import type { VaultDatabase } from '../../disk/vaultDatabase.ts'
 import { VaultError } from '../../errors/error.ts'
-import type { Collection, PutOptions, RecordInfo, Records } from '../../ports/records.ts'
+import {
+  type Collection,
+  collections,
+  type PutOptions,
+  type RecordInfo,
+  type Records,
+} from '../../ports/records.ts'
 import type { SealedRecord } from '../../signer/custodian.ts'
-import { SealedLog, type SealedLogOptions, type SealedLogPlace } from '../disk/sealedLog.ts'
-import { openRecord, sealRecord } from './envelope.ts'
-import { decodeChange, encodeDelete, encodePut, type StoredRecord } from './recordChange.ts'
-import { parseScope } from './scopes.ts'
 
 const LARGEST_VALUE_BYTES = 256 * 1024
 const LONGEST_ID_BYTES = 512
 
 /**
- * `key` holds the seed and imported keys, which the signing process alone seals and opens, and the keyring, which names them;
- * only the vault itself names the collection.
+ * Adds the vault's own collection `key`. It has the seed and imported keys, which only the signing process seals and opens, and
+ * the keyring, which names them.
  */
 export type StoredCollection = Collection | 'key'
 
 interface Opened {
-  readonly log: SealedLog
+  readonly rows: SealedRows
   readonly recordKey: Buffer
   readonly vaultId: string
 }
 
-/** {@link Records} over one sealed log. Ciphertexts are kept in memory, plain values never. */
+interface DecryptedRecord extends StoredRecord {
+  readonly row: number
+}
+
+/** {@link Records} over sealed rows. Memory has only the ciphertexts, never plaintext. */
 export class RecordStore implements Records {
   readonly #clock: Clock
   readonly #beforeUse: () => void
-  readonly #records = new Map<string, StoredRecord>()
+  readonly #database: VaultDatabase
+  readonly #records = new Map<string, DecryptedRecord>()
+  #lastRow = 0
   #opened: Opened | undefined
 
-  /** @param beforeUse throws when the vault is locked or should be; called by each method. */
-  constructor(clock: Clock, beforeUse: () => void) {
+  /** @param beforeUse throws if the vault is locked or has to lock. Each method calls it first */
+  constructor(database: VaultDatabase, clock: Clock, beforeUse: () => void) {
+    this.#database = database
     this.#clock = clock
     this.#beforeUse = beforeUse
   }
 
-  /** Reads the log in. The key, which wraps data keys, is copied. @throws `VAULT_CORRUPT` */
-  open(place: SealedLogPlace, recordKey: Uint8Array): void {
-    this.#attach(place, recordKey, (options) => SealedLog.open(options))
+  readonly reader: RowReader = {
+    reset: () => {
+      this.#records.clear()
+      this.#lastRow = 0
+    },
+    replay: (row, payload) => {
+      const { scope, record } = decodeRecord(payload)
+      this.#records.set(scope, { ...record, row })
+      this.#lastRow = row
+    },
   }
 
-  /** Writes a new log from changes as {@link exportChanges} gives them; none for a new vault. */
-  create(place: SealedLogPlace, recordKey: Uint8Array, changes: readonly Buffer[] = []): void {
-    for (const change of changes) this.#replay(change)
-    this.#attach(place, recordKey, (options) => SealedLog.create(options))
+  /** @param recordKey wraps the data keys. The store keeps a copy */
+  open(rows: SealedRows, vaultId: string, recordKey: Uint8Array): void {
+    this.#opened = { rows, recordKey: Buffer.from(recordKey), vaultId }
   }
 
-  /** Every record as it is stored, in buffers of their own. */
-  exportChanges(): Buffer[] {
-    return [...this.#records].map(([scope, record]) => encodePut(scope, record))
-  }
-
-  /** Flushes, zeroes the key and forgets the ciphertexts. */
-  async close(): Promise<void> {
-    const opened = this.#opened
+  /** Zeroes the key and drops the ciphertexts. */
+  close(): void {
+    this.#opened?.recordKey.fill(0)
     this.#opened = undefined
-    this.#records.clear()
-    opened?.recordKey.fill(0)
-    await opened?.log.close()
-    // A last write that failed has read the file back.
-    this.#records.clear()
+    this.reader.reset()
   }
 
   get(collection: StoredCollection, id: string): Buffer | undefined {
@@ -69,7 +79,10 @@ export class RecordStore implements Records {
     if (record === undefined) return undefined
     const value = openRecord(recordKey, { vaultId, scope, version: record.version }, record.sealed)
     if (value === undefined) {
-      throw new VaultError('VAULT_CORRUPT', `The record ${scope} does not open. Restore the newest backup.`)
+      throw new VaultError(
+        'VAULT_CORRUPT',
+        `The record ${scope} cannot be decrypted. Restore the newest backup.`,
+      )
     }
     return value
   }
@@ -103,7 +116,7 @@ export class RecordStore implements Records {
   }
 
   async put(collection: StoredCollection, id: string, value: Uint8Array | string, options: PutOptions = {}) {
-    const { recordKey, vaultId, log } = this.#use()
+    const { recordKey, vaultId } = this.#use()
     const scope = scopeOf(collection, id)
     const plain = typeof value === 'string' ? Buffer.from(value, 'utf8') : value
     if (plain.length > LARGEST_VALUE_BYTES) {
@@ -123,8 +136,7 @@ export class RecordStore implements Records {
     const sealed = sealRecord(recordKey, { vaultId, scope, version }, plain)
     if (plain !== value) plain.fill(0)
     const record = { version, updatedAtMs: this.#clock.now(), sealed }
-    this.#records.set(scope, record)
-    await log.append(encodePut(scope, record))
+    await this.#keep(scope, record)
     return { ...infoOf(collection, id, record), created: before === 0 }
   }
 
@@ -132,40 +144,37 @@ export class RecordStore implements Records {
     return this.put(collection, id, JSON.stringify(value), options)
   }
 
-  /** The file of the records while it is open. */
-  get log(): SealedLog | undefined {
-    return this.#opened?.log
-  }
-
   async delete(collection: StoredCollection, id: string): Promise<boolean> {
-    const { log } = this.#use()
+    const { rows } = this.#use()
     const scope = scopeOf(collection, id)
-    if (!this.#records.delete(scope)) return false
-    await log.appendAndCompact(encodeDelete(scope))
+    const record = this.#records.get(scope)
+    if (record === undefined) return false
+    this.#records.delete(scope)
+    await rows.remove('records', record.row)
+    this.#database.checkpoint()
     return true
   }
 
-  /** A record of keys as it is sealed; undefined when there is none. */
+  /** A key record in sealed form. Undefined when it does not exist. */
   sealed(id: string): SealedRecord | undefined {
     this.#use()
     const record = this.#records.get(scopeOf('key', id))
     return record && { id, version: record.version, sealed: record.sealed }
   }
 
-  /** The version that a record of keys would have next: what it is sealed for. */
+  /** The version with which the next write of a key record has to be sealed. */
   nextVersion(id: string): number {
     return (this.sealed(id)?.version ?? 0) + 1
   }
 
-  /** Keeps records of keys as the signing process sealed them; all of them, or after a crash none that follows a missing one. */
+  /** Stores key records as the signing process sealed them, all or none. */
   async putSealed(...records: readonly SealedRecord[]): Promise<void> {
-    const { log } = this.#use()
+    this.#use()
     const written = records.map(({ id, version, sealed }) => {
       if (version !== this.nextVersion(id))
         throw new VaultError('VERSION_CONFLICT', `Expected the record ${id} not to change meanwhile.`)
       const record = { version, updatedAtMs: this.#clock.now(), sealed: Buffer.from(sealed) }
-      this.#records.set(scopeOf('key', id), record)
-      return log.append(encodePut(scopeOf('key', id), record))
+      return this.#keep(scopeOf('key', id), record)
     })
     await Promise.all(written)
   }
@@ -176,22 +185,10 @@ export class RecordStore implements Records {
     return this.#opened
   }
 
-  #attach(place: SealedLogPlace, recordKey: Uint8Array, open: (options: SealedLogOptions) => SealedLog) {
-    const log = open({
-      ...place,
-      state: {
-        snapshot: () => this.exportChanges(),
-        reset: () => this.#records.clear(),
-        replay: (payload) => this.#replay(payload),
-      },
-    })
-    this.#opened = { log, recordKey: Buffer.from(recordKey), vaultId: place.vaultId }
-  }
-
-  #replay(payload: Buffer): void {
-    const { scope, record } = decodeChange(payload)
-    if (record === undefined) this.#records.delete(scope)
-    else this.#records.set(scope, record)
+  #keep(scope: string, record: StoredRecord): Promise<void> {
+    const row = this.#records.get(scope)?.row ?? ++this.#lastRow
+    this.#records.set(scope, { ...record, row })
+    return this.#opened!.rows.put('records', row, encodeRecord(scope, record))
   }
 }
 
@@ -209,4 +206,54 @@ function scopeOf(collection: StoredCollection, id: string): string {
 function infoOf(collection: StoredCollection, id: string, record: StoredRecord): RecordInfo {
   const updatedAt = new Date(record.updatedAtMs).toISOString()
   return { collection: collection as Collection, id, version: record.version, updatedAt }
+}
+
+const known: ReadonlySet<string> = new Set(collections)
+
+/** The records that the host can access. A request cannot name a key record. */
+export function createPublicRecords(store: RecordStore): Records {
+  const checked = (collection: Collection): Collection => {
+    if (known.has(collection)) return collection
+    throw new VaultError('VALIDATION_ERROR', `Expected one of these collections: ${collections.join(', ')}.`)
+  }
+  return Object.freeze<Records>({
+    get: (collection, id) => store.get(checked(collection), id),
+    getText: (collection, id) => store.getText(checked(collection), id),
+    getJson: (collection, id) => store.getJson(checked(collection), id),
+    info: (collection, id) => store.info(checked(collection), id),
+    list: (collection) => store.list(checked(collection)),
+    put: async (collection, id, value, options) => store.put(checked(collection), id, value, options),
+    putJson: async (collection, id, value, options) => store.putJson(checked(collection), id, value, options),
+    delete: async (collection, id) => store.delete(checked(collection), id),
+  })
+}
+
+/** A stored record: its ciphertext and public fields. */
+interface StoredRecord {
+  readonly version: number
+  readonly updatedAtMs: number
+  readonly sealed: Buffer
+}
+
+const fixedBytes = 2 + 4 + 8
+
+/** Encodes a record as the payload of its row. The row is sealed too, because record names are private. */
+function encodeRecord(scope: string, record: StoredRecord): Buffer {
+  const name = Buffer.from(scope, 'utf8')
+  const head = Buffer.alloc(fixedBytes)
+  head.writeUInt16BE(name.length)
+  head.writeUInt32BE(record.version, 2)
+  head.writeDoubleBE(record.updatedAtMs, 6)
+  return Buffer.concat([head, name, record.sealed])
+}
+
+/** Decodes a payload. The result is a copy, because the payload is zeroed. */
+function decodeRecord(payload: Buffer): { readonly scope: string; readonly record: StoredRecord } {
+  const nameEnd = fixedBytes + payload.readUInt16BE()
+  const record = {
+    version: payload.readUInt32BE(2),
+    updatedAtMs: payload.readDoubleBE(6),
+    sealed: Buffer.from(payload.subarray(nameEnd)),
+  }
+  return { scope: payload.toString('utf8', fixedBytes, nameEnd), record }
 }

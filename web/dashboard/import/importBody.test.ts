@@ -1,10 +1,16 @@
 import t from 'tap'
-import { startAdmin } from '../../../admin-api/testing/startAdmin.ts'
+import { startAdmin } from '../../../test/helpers/admin-api/startAdmin.ts'
 import { type ImportFields, importBody } from './importBody.ts'
 
 const plain: ImportFields = {
-  ...{ document: '{"openapi": "3.1.0"}', price: ' 0.01 ', rules: '', as: 'each', visibility: 'as it was' },
-  ...{ server: '', source: '', headers: '' },
+  document: '{"openapi": "3.1.0"}',
+  price: ' 0.01 ',
+  rules: '',
+  as: 'each',
+  visibility: 'as it was',
+  server: '',
+  source: '',
+  headers: '',
 }
 
 t.test('what is left empty is left to the document and the service', async (t) => {
@@ -42,7 +48,9 @@ t.test('the service takes what the form sends', async (t) => {
   const f = await startAdmin(t)
   const { key } = await f.store()
   const document = JSON.stringify({
-    ...{ openapi: '3.1.0', info: { title: 'Pets' }, servers: [{ url: 'https://api.example.com' }] },
+    openapi: '3.1.0',
+    info: { title: 'Pets' },
+    servers: [{ url: 'https://api.example.com' }],
     paths: { '/pets': { get: {}, post: {} } },
   })
   const fields = { ...plain, document, rules: 'POST * = none', headers: 'X-Key: a', source: 'pets' }

@@ -1,10 +1,10 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
-import type { ApiFault } from '../../desk/api.ts'
-import { faultOf } from '../../desk/load.ts'
+import type { ApiFault } from '../../shell/api.ts'
+import { faultOf } from '../../shell/load.ts'
 import { useSeller } from '../seller.ts'
 
-/** What the service says of one operation. */
-export interface OperationAnswer {
+/** Result of one operation, from the gateway. */
+export interface OperationResponse {
   readonly operation: string
   readonly operationId: string | null
   readonly action: 'create' | 'change' | 'keep' | 'left_out' | 'gone' | 'failed'
@@ -16,59 +16,71 @@ export interface OperationAnswer {
   readonly reason: string | null
 }
 
-interface ImportAnswer {
+interface ImportResponse {
   readonly source: string
   readonly server: string
   readonly otherServers: readonly string[]
-  readonly operations: readonly OperationAnswer[]
+  readonly operations: readonly OperationResponse[]
   readonly nextOffset: number | null
 }
 
-/** An operation in the report. */
-export interface ReportRow extends OperationAnswer {
-  /** It was carried out; before, it is foretold. */
+/** One operation in the report. */
+export interface ReportRow extends OperationResponse {
+  /** True if the operation was carried out. False in a preview. */
   readonly isDone: boolean
 }
 
-/** How an import stands. */
+/** State of an import. */
 export interface ImportState {
-  /** `looked`: foretold. `stopped`: a part is done, by the seller's wish or because of a fault. */
+  /**
+   * `looked`: the preview is shown. `stopped`: only a part of the import is done, because the seller stopped it or a request
+   * failed.
+   */
   readonly phase: 'none' | 'looking' | 'looked' | 'making' | 'stopped' | 'done'
   readonly rows: readonly ReportRow[]
   readonly source: string
   readonly server: string
   readonly otherServers: readonly string[]
-  /** Operations that links are made or kept of, and how many of them are done. */
+  /** Number of operations that need a link. The next field is how many of them are done. */
   readonly total: number
   readonly done: number
   readonly fault?: ApiFault | undefined
 }
 
 export interface ImportJob extends ImportState {
-  /** Asks what would become of each operation. @throws {ApiFault} */
-  readonly look: (body: object) => Promise<void>
-  /** Makes what was foretold; from where it was, if it has stopped. */
+  /** Requests a preview of what the import does with each operation. @throws {ApiFault} */
+  readonly preview: (body: object) => Promise<void>
+  /** Carries out the preview. If the import was stopped, it continues at that point. */
   readonly make: () => void
   readonly stop: () => void
-  /** What was foretold is of another form than the one that is filled in now. */
+  /** Discards the preview, because the form has changed since. */
   readonly forget: () => void
 }
 
 const nothing: ImportState = {
-  ...{ phase: 'none', rows: [], source: '', server: '', otherServers: [], total: 0, done: 0 },
+  phase: 'none',
+  rows: [],
+  source: '',
+  server: '',
+  otherServers: [],
+  total: 0,
+  done: 0,
 }
 
-/** An import: looked at first, then made in as many requests as it takes. What is made stays, and is never made twice. */
+/**
+ * An import. It is previewed first, and then carried out in as many requests as needed. Finished links stay, and no link is
+ * created twice.
+ */
 export function useImport(): ImportJob {
-  const { ask } = useSeller()
+  const { api } = useSeller()
   const [state, setState] = useState(nothing)
   const body = useRef<object>({})
   const isWanted = useRef(false)
   useEffect(() => () => void (isWanted.current = false), [])
   const send = (more: object) =>
-    ask<ImportAnswer>('POST', '/api/v1/links/import', { ...body.current, ...more })
+    api<ImportResponse>('POST', '/api/v1/links/import', { ...body.current, ...more })
 
-  async function look(given: object) {
+  async function preview(given: object) {
     body.current = given
     setState({ ...nothing, phase: 'looking' })
     try {
@@ -88,7 +100,7 @@ export function useImport(): ImportJob {
     try {
       for (let offset: number | null = from; offset !== null; ) {
         if (!isWanted.current) return setState((before) => ({ ...before, phase: 'stopped' }))
-        const { operations, nextOffset }: ImportAnswer = await send({ offset })
+        const { operations, nextOffset }: ImportResponse = await send({ offset })
         setState((before) => ({
           ...before,
           rows: withDone(before.rows, operations),
@@ -104,8 +116,8 @@ export function useImport(): ImportJob {
 
   return {
     ...state,
-    look,
-    // Whoever tries again begins at the start: what is there is kept, and takes no time.
+    preview,
+    // After a failure, the import starts from the beginning. This is fast, because existing links stay unchanged.
     make: () => void make(state.phase === 'stopped' ? state.done : 0),
     stop() {
       isWanted.current = false
@@ -114,11 +126,11 @@ export function useImport(): ImportJob {
   }
 }
 
-export const keyOf = ({ operation, operationId, action }: OperationAnswer): string =>
+export const keyOf = ({ operation, operationId, action }: OperationResponse): string =>
   `${action === 'gone' ? 'gone ' : ''}${operation} ${operationId}`
 
-/** What was carried out stands where it was foretold. */
-function withDone(rows: readonly ReportRow[], operations: readonly OperationAnswer[]): ReportRow[] {
+/** Replaces preview rows with the results. */
+function withDone(rows: readonly ReportRow[], operations: readonly OperationResponse[]): ReportRow[] {
   const done = new Map(operations.map((one) => [keyOf(one), { ...one, isDone: true }]))
   const kept = rows.map((row) => done.get(keyOf(row)) ?? row)
   const known = new Set(rows.map(keyOf))

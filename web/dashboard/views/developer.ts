@@ -1,21 +1,19 @@
 import { useState } from 'preact/hooks'
-import { Badge } from '../../components/badge.ts'
 import { Button } from '../../components/button.ts'
-import { Card } from '../../components/card.ts'
-import { Code, CodeBlock } from '../../components/codeBlock.ts'
+import { Badge, Card, Empty } from '../../components/card.ts'
 import { Dialog } from '../../components/dialog.ts'
-import { Empty } from '../../components/empty.ts'
 import { Field } from '../../components/field.ts'
 import { Table } from '../../components/table.ts'
+import { Code, CodeBlock } from '../../components/tabs.ts'
 import { Time } from '../../components/time.ts'
-import { useForm } from '../../desk/form.ts'
-import { type Action, Fault, Load, useAction, useLoad } from '../../desk/load.ts'
-import { Title } from '../../desk/title.ts'
-import { msOf } from '../../desk/words.ts'
 import { html } from '../../html.ts'
+import { useForm } from '../../shell/form.ts'
+import { Title } from '../../shell/frame.ts'
+import { type Action, Fault, Load, useAction, useLoad } from '../../shell/load.ts'
+import { msOf } from '../../shell/words.ts'
 import { useSeller } from '../seller.ts'
 
-interface KeyAnswer {
+interface KeyResponse {
   readonly id: string
   readonly name: string
   readonly keyPrefix: string
@@ -24,28 +22,28 @@ interface KeyAnswer {
   readonly createdAt: string
 }
 
-/** API keys, each shown once, and code to begin with. */
+/** API keys, each shown once, and code to start with. */
 export function Developer() {
   const { store, publicUrl } = useSeller()
   if (!store.developerModeEnabled) {
     return html`<div class="stack"><${Title}>Developer<//>
       <${Empty} title="Developer Mode is off">
-        <p>With it you see API keys and webhooks. Keys that work go on working without.</p>
-        <${Button} href="/dashboard/profile">Turn it on in your profile<//>
+        <p>Turn on Developer Mode to manage API keys and webhooks. Existing keys keep working while the mode is off.</p>
+        <${Button} href="/dashboard/profile">Open your profile<//>
       <//>
     </div>`
   }
   return html`<div class="stack"><${Title}>Developer<//>
     <${Keys} />
-    <${Card} title="First steps"><${CodeBlock} id="samples" label="Language" samples=${samplesFor(publicUrl)} /><//>
+    <${Card} title="Getting started"><${CodeBlock} id="samples" label="Language" samples=${samplesFor(publicUrl)} /><//>
   </div>`
 }
 
 function Keys() {
-  const { ask } = useSeller()
-  const loaded = useLoad(() => ask<{ keys: readonly KeyAnswer[] }>('GET', '/api/agent/keys'), [])
+  const { api } = useSeller()
+  const loaded = useLoad(() => api<{ keys: readonly KeyResponse[] }>('GET', '/api/agent/keys'), [])
   const [isMaking, setMaking] = useState(false)
-  const [revoked, setRevoked] = useState<KeyAnswer>()
+  const [revoked, setRevoked] = useState<KeyResponse>()
   const action = useAction()
   const making = useAction()
   const close = () => {
@@ -56,7 +54,7 @@ function Keys() {
   }
   const revoke = () =>
     action.run(async () => {
-      await ask('DELETE', `/api/agent/keys/${revoked!.id}`)
+      await api('DELETE', `/api/agent/keys/${revoked!.id}`)
       setRevoked(undefined)
       loaded.reload()
     })
@@ -65,19 +63,19 @@ function Keys() {
     {
       key: 'name',
       title: 'Key',
-      cell: ({ name, keyPrefix }: KeyAnswer) =>
-        html`<span class="desk-main-cell" dir="auto">${name}</span><span class="mono soft small">${keyPrefix}…</span>`,
+      cell: ({ name, keyPrefix }: KeyResponse) =>
+        html`<span class="shell-main-cell" dir="auto">${name}</span><span class="mono soft small">${keyPrefix}…</span>`,
     },
     {
       key: 'state',
       title: 'State',
-      cell: ({ isActive }: KeyAnswer) =>
+      cell: ({ isActive }: KeyResponse) =>
         isActive ? html`<${Badge} tone="good">Works<//>` : html`<${Badge}>Revoked<//>`,
     },
     {
       key: 'used',
       title: 'Last used',
-      cell: ({ lastUsedAt }: KeyAnswer) =>
+      cell: ({ lastUsedAt }: KeyResponse) =>
         lastUsedAt === null
           ? html`<span class="soft">Never</span>`
           : html`<${Time} atMs=${msOf(lastUsedAt)} nowMs=${nowMs} />`,
@@ -87,21 +85,21 @@ function Keys() {
       title: 'Actions',
       isTitleHidden: true,
       align: 'end',
-      cell: (key: KeyAnswer) =>
+      cell: (key: KeyResponse) =>
         key.isActive &&
         html`<${Button} size="small" kind="danger" onClick=${() => setRevoked(key)}>Revoke<//>`,
     },
   ]
-  const empty = html`<${Empty} title="No API keys"><p>A key lets a program do what you do here. It is shown once.</p><//>`
-  const draw = ({ keys }: { keys: readonly KeyAnswer[] }) =>
-    html`<${Table} caption="API keys" columns=${columns} rows=${keys} keyOf=${({ id }: KeyAnswer) => id} empty=${empty} />`
+  const empty = html`<${Empty} title="No API keys"><p>A program with a key can do everything that you can do in the dashboard. Each key is shown once.</p><//>`
+  const draw = ({ keys }: { keys: readonly KeyResponse[] }) =>
+    html`<${Table} caption="API keys" columns=${columns} rows=${keys} keyOf=${({ id }: KeyResponse) => id} empty=${empty} />`
   return html`<${Card} title="API keys" actions=${html`<${Button} size="small" kind="primary" onClick=${() => setMaking(true)}>New key<//>`}>
     <${Load} of=${loaded}>${draw}<//>
     <${Dialog} id="new-key" title="New API key" isOpen=${isMaking} isBusy=${making.isBusy} onClose=${close}>
       <${NewKey} action=${making} onClose=${close} />
     <//>
     <${Dialog} id="revoke" title="Revoke this key?" isOpen=${revoked !== undefined} onClose=${() => setRevoked(undefined)}>
-      <p>Programs that use <strong dir="auto">${revoked?.name}</strong> are refused at once. This can’t be taken back.</p>
+      <p>Programs that use <strong dir="auto">${revoked?.name}</strong> lose access immediately. A revoked key can’t be restored.</p>
       <${Fault} of=${action} />
       <div class="actions"><${Button} onClick=${() => setRevoked(undefined)}>Keep it<//><${Button} kind="danger" isBusy=${action.isBusy} onClick=${revoke}>Revoke<//></div>
     <//>
@@ -109,24 +107,24 @@ function Keys() {
 }
 
 function NewKey({ action, onClose }: { readonly action: Action; readonly onClose: () => void }) {
-  const { ask } = useSeller()
+  const { api } = useSeller()
   const [apiKey, setApiKey] = useState<string>()
-  const form = useForm({ name: '' }, action, { name: { expected: 'Enter a name, on one line.' } })
+  const form = useForm({ name: '' }, action, { name: { expected: 'Enter a name on one line.' } })
   const make = form.submit(async ({ name }) => {
-    const made = await ask<{ apiKey: string }>('POST', '/api/agent/keys', { name: name.trim() || null })
+    const made = await api<{ apiKey: string }>('POST', '/api/agent/keys', { name: name.trim() || null })
     setApiKey(made.apiKey)
   })
   if (apiKey !== undefined) {
     return html`<div class="stack">
-      <p>This is your key. It is shown only now: keep it where your program finds it, and nobody else.</p>
+      <p>This page shows your key only once. Store the key where only your program can read it.</p>
       <${Code} title="API key" code=${apiKey} />
-      <div class="actions"><${Button} kind="primary" onClick=${onClose}>I have kept it<//></div>
+      <div class="actions"><${Button} kind="primary" onClick=${onClose}>I have stored it<//></div>
     </div>`
   }
   return html`<form class="stack" ref=${form.ref} onSubmit=${make} novalidate>
-    <${Field} ...${form.at('name')} label="What it is for" hint="To tell keys apart." maxlength="64" />
+    <${Field} ...${form.at('name')} label="Name" hint="Describe what the key is for." maxlength="64" />
     ${form.line}
-    <div class="actions"><${Button} onClick=${onClose} aria-disabled=${action.isBusy ? 'true' : undefined}>Cancel<//><${Button} kind="primary" type="submit" isBusy=${action.isBusy}>Make the key<//></div>
+    <div class="actions"><${Button} onClick=${onClose} aria-disabled=${action.isBusy ? 'true' : undefined}>Cancel<//><${Button} kind="primary" type="submit" isBusy=${action.isBusy}>Create key<//></div>
   </form>`
 }
 

@@ -1,11 +1,10 @@
 import { useState } from 'preact/hooks'
 import { Button } from '../../components/button.ts'
-import { Card } from '../../components/card.ts'
-import { Code } from '../../components/codeBlock.ts'
-import { Notice } from '../../components/notice.ts'
-import { useAction } from '../../desk/load.ts'
-import { Title } from '../../desk/title.ts'
+import { Card, Notice } from '../../components/card.ts'
+import { Code } from '../../components/tabs.ts'
 import { html } from '../../html.ts'
+import { Title } from '../../shell/frame.ts'
+import { useAction } from '../../shell/load.ts'
 import { type LinkFields, LinkForm, linkBody } from '../linkForm.ts'
 import { useSeller } from '../seller.ts'
 
@@ -16,26 +15,27 @@ interface CreatedLink {
   readonly linkType: 'api' | 'standard'
   readonly warnings?: readonly string[]
   readonly webhookSecret?: string
+  readonly priceSecret?: string
 }
 
-/** A link is made: its API is asked first, and what that said is shown. */
+/** Creates a link. The gateway first calls the link's API. If that fails, the view shows the error. */
 export function NewLink() {
-  const { ask } = useSeller()
+  const { api } = useSeller()
   const [created, setCreated] = useState<CreatedLink>()
   const action = useAction()
   const create = async (fields: LinkFields) =>
-    setCreated(await ask<CreatedLink>('POST', '/api/v1/links', linkBody(fields)))
+    setCreated(await api<CreatedLink>('POST', '/api/v1/links', linkBody(fields)))
   const from = { href: '/dashboard/links', title: 'Links' }
   if (created !== undefined) return html`<${Made} link=${created} />`
   return html`<div class="stack">
     <${Title} from=${from}>New link<//>
     <${Card}>
-      <${LinkForm} action=${action} submit="Make the link" onSubmit=${create}>
+      <${LinkForm} action=${action} submit="Create link" onSubmit=${create}>
         <${Button} kind="quiet" href="/dashboard/links">Cancel<//>
       <//>
       ${
         action.fault?.code === 'API_NOT_RESPONDING' &&
-        html`<p class="soft small">A paid link is made only when its API answers, so that nobody pays for nothing.</p>`
+        html`<p class="soft small">A paid link is created only if its API responds, so that buyers do not pay for nothing.</p>`
       }
     <//>
   </div>`
@@ -46,19 +46,27 @@ function Made({ link }: { readonly link: CreatedLink }) {
   return html`<div class="stack">
     <${Title} from=${{ href: '/dashboard/links', title: 'Links' }}>Your link is ready<//>
     ${(link.warnings ?? []).map((warning) => html`<${Notice} tone="warn" title="Some buyers can’t pay yet"><p>${warning}</p><//>`)}
-    <${Card} title="Its address">
-      <p class="soft">${link.linkType === 'api' ? 'Callers pay and call here.' : 'Buyers pay here, and are led to what they bought.'} ${link.privateUrl !== null && 'Everyone who has it can buy: keep it secret.'}</p>
+    <${Card} title="Address">
+      <p class="soft">${link.linkType === 'api' ? 'Buyers pay and call the link at this address.' : 'Buyers pay at this address and are then sent to what they bought.'} ${link.privateUrl !== null && 'Keep this address secret, because everyone who has it can buy.'}</p>
       <${Code} title="address" code=${address} />
     <//>
     ${link.webhookSecret && html`<${WebhookSecret} secret=${link.webhookSecret} />`}
+    ${link.priceSecret && html`<${PriceSecret} secret=${link.priceSecret} />`}
     <div class="row"><${Button} kind="primary" href=${`/dashboard/links/${link.id}`}>Go to the link<//>
       <${Button} kind="quiet" href="/dashboard/links">All links<//></div>
   </div>`
 }
 
-/** What a link's webhook is signed with, when it is new. */
+/** The secret that signs the messages to a link's new webhook. */
 export const WebhookSecret = ({ secret }: { readonly secret: string }) =>
-  html`<${Card} title="Secret of its webhook">
-    <p>It is shown only now. What is sent to your webhook is signed with it.</p>
+  html`<${Card} title="Webhook secret">
+    <p>The gateway signs messages to your webhook with this secret. Store the secret now, because it is shown only once.</p>
+    <${Code} title="secret" code=${secret} />
+  <//>`
+
+/** The secret that signs the requests to the server that states a link's prices. */
+export const PriceSecret = ({ secret }: { readonly secret: string }) =>
+  html`<${Card} title="Price secret">
+    <p>The gateway signs requests to your price server with this secret. It is shown again when you save the prices.</p>
     <${Code} title="secret" code=${secret} />
   <//>`

@@ -1,15 +1,15 @@
 import { useState } from 'preact/hooks'
-import { Amount } from '../../components/amount.ts'
 import { Button } from '../../components/button.ts'
 import { Card } from '../../components/card.ts'
-import { Code } from '../../components/codeBlock.ts'
 import { Field } from '../../components/field.ts'
+import { Amount } from '../../components/money.ts'
+import { Code } from '../../components/tabs.ts'
 import { exactTime } from '../../components/time.ts'
-import { addressWords, type FormWords, useForm } from '../../desk/form.ts'
-import { useAction } from '../../desk/load.ts'
-import { Title } from '../../desk/title.ts'
-import { msOf } from '../../desk/words.ts'
 import { html } from '../../html.ts'
+import { addressWords, type FormWords, useForm } from '../../shell/form.ts'
+import { Title } from '../../shell/frame.ts'
+import { useAction } from '../../shell/load.ts'
+import { msOf } from '../../shell/words.ts'
 import { useSeller } from '../seller.ts'
 
 interface CreatedSession {
@@ -24,16 +24,18 @@ const blank = { amount: '', title: '', description: '', successUrl: '' }
 
 const words: FormWords = {
   amount: { expected: 'Enter an amount in USDC, such as 49.99.' },
-  // The API says of the price that nobody could be paid.
-  price: { no_payout_wallet: 'You have no wallet that buyers could pay. Name one in your profile first.' },
-  title: { expected: 'Enter a title: what the buyer pays for.' },
+  // The API reports a missing payout wallet as an error of the field `price`.
+  price: { no_payout_wallet: 'You have no payout wallet. Add one in your profile first.' },
+  title: { expected: 'Enter a title that names what the buyer pays for.' },
   description: {},
-  successUrl: addressWords('Enter a whole address, such as https://shop.example.com/thanks, or none.'),
+  successUrl: addressWords(
+    'Enter a full address, such as https://shop.example.com/thanks, or leave it empty.',
+  ),
 }
 
-/** A payment link: a checkout for one payment, made by a seller who has no program. */
+/** Creates a payment link, which is a checkout for one payment. It is for sellers without a program of their own. */
 export function NewSession() {
-  const { ask } = useSeller()
+  const { api } = useSeller()
   const [created, setCreated] = useState<CreatedSession>()
   const action = useAction()
   const form = useForm(blank, action, words)
@@ -44,7 +46,7 @@ export function NewSession() {
       description: description.trim() || null,
       successUrl: successUrl.trim() || null,
     }
-    setCreated(await ask<CreatedSession>('POST', '/api/v1/payments', body))
+    setCreated(await api<CreatedSession>('POST', '/api/v1/payments', body))
   })
   if (created !== undefined)
     return html`<${Made} session=${created} onAnother=${() => setCreated(undefined)} />`
@@ -52,14 +54,14 @@ export function NewSession() {
   return html`<div class="stack">
     <${Title} from=${from}>New payment link<//>
     <${Card}>
-      <form class="stack desk-form" ref=${form.ref} onSubmit=${create} novalidate>
-        <p class="soft">For one payment by one buyer, within 30 minutes. What many buyers pay for is a <a href="/dashboard/links/new">link</a>, which stays.</p>
+      <form class="stack shell-form" ref=${form.ref} onSubmit=${create} novalidate>
+        <p class="soft">A payment link is for one payment by one buyer within 30 minutes. To sell something many times, create a <a href="/dashboard/links/new">link</a> instead.</p>
         <${Field} ...${amount} label="Amount, USDC" inputmode="decimal" error=${amount.error ?? form.errorAt('price')} required />
-        <${Field} ...${form.at('title')} label="Title" hint="What the buyer pays for, in a few words." maxlength="200" required />
+        <${Field} ...${form.at('title')} label="Title" hint="Name what the buyer pays for in a few words." maxlength="200" required />
         <${Field} ...${form.at('description')} label="Description" rows=${2} maxlength="500" hint="Optional." />
-        <${Field} ...${form.at('successUrl')} label="Address after paying" type="url" inputmode="url" placeholder="https://shop.example.com/thanks" hint="Where the buyer is led then. Without one the receipt stays." />
+        <${Field} ...${form.at('successUrl')} label="Return address" type="url" inputmode="url" placeholder="https://shop.example.com/thanks" hint="The gateway sends the buyer to this address after the payment. If you leave this field empty, the receipt stays on screen." />
         ${form.line}
-        <div class="row"><${Button} kind="primary" type="submit" isBusy=${action.isBusy}>Make the payment link<//>
+        <div class="row"><${Button} kind="primary" type="submit" isBusy=${action.isBusy}>Create payment link<//>
           <${Button} kind="quiet" href="/dashboard/sessions">Cancel<//></div>
       </form>
     <//>
@@ -79,12 +81,12 @@ function Made({
     <${Title} from=${from}>Your payment link is ready<//>
     <${Card} title=${html`<span dir="auto">${item.title}</span>`} actions=${html`<${Amount} value=${amount} currency=${currency} />`}>
       <div class="stack">
-        <p>Send this address to your buyer now: it is shown only here, and can be paid until ${exactTime(msOf(expiresAt))}.</p>
+        <p>Send this address to your buyer now, because it is shown only once. The buyer can pay until ${exactTime(msOf(expiresAt))}.</p>
         <${Code} title="payment link" code=${checkoutUrl} />
         <p><a href=${checkoutUrl} target="_blank" rel="noreferrer">See what your buyer sees</a></p>
       </div>
     <//>
     <div class="row"><${Button} kind="primary" href="/dashboard/sessions">All payment sessions<//>
-      <${Button} kind="quiet" onClick=${onAnother}>Make another one<//></div>
+      <${Button} kind="quiet" onClick=${onAnother}>Create another<//></div>
   </div>`
 }

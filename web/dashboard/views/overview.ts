@@ -1,23 +1,49 @@
 import { useState } from 'preact/hooks'
-import { Amount } from '../../components/amount.ts'
-import { ticksOf } from '../../components/axes.ts'
-import { Badge } from '../../components/badge.ts'
-import { BarChart } from '../../components/barChart.ts'
 import { Button } from '../../components/button.ts'
-import { Card } from '../../components/card.ts'
-import { Empty } from '../../components/empty.ts'
-import { Skeleton } from '../../components/skeleton.ts'
+import { Badge, Card, Empty, Skeleton } from '../../components/card.ts'
+import { BarChart, ticksOf } from '../../components/charts.ts'
+import { Amount } from '../../components/money.ts'
 import { dayOf, exactTime, hourOf, Time } from '../../components/time.ts'
-import { Load, useLoad } from '../../desk/load.ts'
-import { Title } from '../../desk/title.ts'
-import { msOf } from '../../desk/words.ts'
 import { type Children, html } from '../../html.ts'
-import { changeOf, type FiguresAnswer, type Period, periods } from '../figures.ts'
+import { Title } from '../../shell/frame.ts'
+import { Load, useLoad } from '../../shell/load.ts'
+import { msOf } from '../../shell/words.ts'
 import { PurchaseTable } from '../purchaseTable.ts'
 import { useSeller } from '../seller.ts'
-import type { LinkPage, PurchaseAnswer, PurchasePage } from '../types.ts'
+import type { LinkPage, PurchasePage, PurchaseResponse } from '../types.ts'
 
-interface AttentionAnswer {
+/** The fields of `GET /api/v1/stats/timeseries` that the overview uses. */
+interface StatsResponse {
+  readonly total: TotalsResponse
+  readonly previous: TotalsResponse | null
+  readonly points: readonly { readonly at: string; readonly revenue: string; readonly purchases: number }[]
+}
+
+interface TotalsResponse {
+  readonly purchases: number
+  readonly buyers: number
+  readonly revenue: string
+  /** Purchases in percent of 402 responses. Null without 402 responses. */
+  readonly conversion: number | null
+}
+
+/** The periods that the overview can show. */
+const periods = {
+  '24h': { title: '24 hours', query: 'period=24h&bucket=hour', hasHours: true },
+  '7d': { title: '7 days', query: 'period=7d&bucket=day', hasHours: false },
+  '30d': { title: '30 days', query: 'period=30d&bucket=day', hasHours: false },
+} as const
+
+type Period = keyof typeof periods
+
+/** The change in words: `+12 %`, `−3 %`. Undefined if there is nothing to compare with. */
+export function changeOf(now: number, before: number | null | undefined): string | undefined {
+  if (before == null || before === 0) return
+  const percent = Math.round((now / before - 1) * 100)
+  return percent === 0 ? '±0 %' : `${percent > 0 ? '+' : '−'}${Math.abs(percent)} %`
+}
+
+interface AttentionResponse {
   readonly kind: string
   readonly id: string | null
   readonly title: string
@@ -26,40 +52,40 @@ interface AttentionAnswer {
 }
 
 interface Newest {
-  readonly purchases: readonly PurchaseAnswer[]
-  /** Whether the store sells anything at all. */
+  readonly purchases: readonly PurchaseResponse[]
+  /** Whether the store has any links. */
   readonly hasLinks: boolean
 }
 
-/** How is it going, and what needs me? */
+/** The overview. It shows the sales and what needs the seller's attention. */
 export function Overview() {
-  const { ask } = useSeller()
+  const { api } = useSeller()
   const [period, setPeriod] = useState<Period>('7d')
   const attention = useLoad(
-    () => ask<{ items: readonly AttentionAnswer[] }>('GET', '/api/dashboard/attention'),
+    () => api<{ items: readonly AttentionResponse[] }>('GET', '/api/dashboard/attention'),
     [],
   )
-  const figures = useLoad(
-    () => ask<FiguresAnswer>('GET', `/api/v1/stats/timeseries?${periods[period].query}`),
+  const stats = useLoad(
+    () => api<StatsResponse>('GET', `/api/v1/stats/timeseries?${periods[period].query}`),
     [period],
   )
   const newest = useLoad<Newest>(async () => {
-    const { purchases } = await ask<PurchasePage>('GET', '/api/v1/purchases?limit=8')
+    const { purchases } = await api<PurchasePage>('GET', '/api/v1/purchases?limit=8')
     if (purchases.length > 0) return { purchases, hasLinks: true }
-    const { links } = await ask<LinkPage>('GET', '/api/v1/links?limit=1')
+    const { links } = await api<LinkPage>('GET', '/api/v1/links?limit=1')
     return { purchases, hasLinks: links.length > 0 }
   }, [])
-  const choice = html`<div class="desk-choice" role="group" aria-label="Period">
+  const choice = html`<div class="shell-choice" role="group" aria-label="Period">
     ${(Object.keys(periods) as Period[]).map(
       (one) =>
         html`<button type="button" aria-pressed=${one === period ? 'true' : 'false'} onClick=${() => setPeriod(one)}>${periods[one].title}</button>`,
     )}
   </div>`
-  return html`<div class="stack desk-overview">
+  return html`<div class="stack shell-overview">
     <${Title} actions=${choice}>Overview<//>
-    <${Load} of=${attention} skeleton=${html`<${Skeleton} count=${1} />`}>${({ items }: { items: readonly AttentionAnswer[] }) => html`<${Waiting} items=${items} />`}<//>
-    <${Load} of=${figures} skeleton=${html`<${Skeleton} count=${3} isTall=${true} />`}>${(data: FiguresAnswer) => html`<${Figures} figures=${data} period=${period} />`}<//>
-    <${Card} title="Newest purchases" actions=${html`<a href="/dashboard/purchases">All purchases</a>`}>
+    <${Load} of=${attention} skeleton=${html`<${Skeleton} count=${1} />`}>${({ items }: { items: readonly AttentionResponse[] }) => html`<${Waiting} items=${items} />`}<//>
+    <${Load} of=${stats} skeleton=${html`<${Skeleton} count=${3} isTall=${true} />`}>${(data: StatsResponse) => html`<${Stats} stats=${data} period=${period} />`}<//>
+    <${Card} title="Latest purchases" actions=${html`<a href="/dashboard/purchases">All purchases</a>`}>
       <${Load} of=${newest}>${({ purchases, hasLinks }: Newest) =>
         html`<${PurchaseTable} purchases=${purchases} empty=${hasLinks ? noSales : noLinks} />`}<//>
     <//>
@@ -67,15 +93,15 @@ export function Overview() {
 }
 
 const noLinks = html`<${Empty} title="You sell nothing yet">
-  <p>Point a link at an API of yours and name a price: buyers pay per call.</p>
-  <${Button} kind="primary" href="/dashboard/links/new">Make the first link<//>
+  <p>Create a link to your API and set a price. Buyers then pay per call.</p>
+  <${Button} kind="primary" href="/dashboard/links/new">Create your first link<//>
 <//>`
-const noSales = html`<${Empty} title="Nothing was bought yet">
-  <p>Give the address of a link to somebody, or list it in the marketplace.</p>
-  <${Button} href="/dashboard/links">Look at your links<//>
+const noSales = html`<${Empty} title="No purchases yet">
+  <p>Share the address of a link, or list the link in the marketplace.</p>
+  <${Button} href="/dashboard/links">Go to your links<//>
 <//>`
 
-const pathOf = ({ kind, id }: AttentionAnswer): string => {
+const pathOf = ({ kind, id }: AttentionResponse): string => {
   if (kind === 'refund_due')
     return id === null ? '/dashboard/purchases?status=refund_due' : `/dashboard/purchases/${id}`
   if (kind === 'link_suspended')
@@ -83,12 +109,12 @@ const pathOf = ({ kind, id }: AttentionAnswer): string => {
   return kind === 'payout' ? '/dashboard/profile' : `/dashboard/webhooks/${id}`
 }
 
-/** What waits for the seller; a line that says so where nothing does. */
-function Waiting({ items }: { readonly items: readonly AttentionAnswer[] }) {
+/** The items that need the seller's attention. If there are none, a line says so. */
+function Waiting({ items }: { readonly items: readonly AttentionResponse[] }) {
   if (items.length === 0)
-    return html`<p class="desk-well"><span class="desk-dot good" aria-hidden="true"></span>Nothing needs you now.</p>`
-  return html`<section class="desk-waiting" aria-label="What needs you">
-    <h2>${items.length === 1 ? 'One thing needs you' : `${items.length} things need you`}</h2>
+    return html`<p class="shell-well"><span class="shell-dot good" aria-hidden="true"></span>Nothing needs your attention.</p>`
+  return html`<section class="shell-waiting" aria-label="Needs your attention">
+    <h2>${items.length === 1 ? 'One item needs your attention' : `${items.length} items need your attention`}</h2>
     <ul>${items.map(
       (item) => html`<li>
         <a href=${pathOf(item)} dir="auto">${item.title}</a>
@@ -99,12 +125,12 @@ function Waiting({ items }: { readonly items: readonly AttentionAnswer[] }) {
   </section>`
 }
 
-interface FiguresProps {
-  readonly figures: FiguresAnswer
+interface StatsProps {
+  readonly stats: StatsResponse
   readonly period: Period
 }
 
-function Figures({ figures: { total, previous, points }, period }: FiguresProps) {
+function Stats({ stats: { total, previous, points }, period }: StatsProps) {
   const { title, hasHours } = periods[period]
   const money = (value: string) => html`<${Amount} value=${cents(value)} />`
   const bars = points.map(({ at, revenue }) => ({
@@ -113,11 +139,11 @@ function Figures({ figures: { total, previous, points }, period }: FiguresProps)
   }))
   const ends = points.map(({ at }) => (hasHours ? hourOf(msOf(at)) : dayOf(msOf(at))))
   return html`<div class="stack">
-    <dl class="desk-tiles">
+    <dl class="shell-tiles">
       <${Tile} title="Revenue" value=${money(total.revenue)} now=${Number(total.revenue)}
         before=${previous && Number(previous.revenue)} was=${previous && cents(previous.revenue)} />
       <${Tile} title="Purchases" value=${total.purchases} now=${total.purchases} before=${previous?.purchases} />
-      <${Tile} title="Price seen → paid" value=${percent(total.conversion)} now=${total.conversion ?? 0}
+      <${Tile} title="Conversion" value=${percent(total.conversion)} now=${total.conversion ?? 0}
         before=${previous?.conversion} was=${percent(previous?.conversion ?? null)} />
       <${Tile} title="Buyers" value=${total.buyers} now=${total.buyers} before=${previous?.buyers} />
     </dl>
@@ -129,27 +155,27 @@ interface TileProps {
   readonly title: string
   readonly value: Children
   readonly now: number
-  /** In the period before. */
+  /** Value in the preceding period. */
   readonly before: number | null | undefined
-  /** The same as it is written. Default: the number. */
+  /** The formatted value of the preceding period. Default: the number. */
   readonly was?: string | null
 }
 
-/** A figure, and how it was before. */
+/** A number, compared with the preceding period. */
 function Tile({ title, value, now, before, was }: TileProps) {
   const change = changeOf(now, before)
   const tone = change?.startsWith('+') ? 'good' : change?.startsWith('−') ? 'warn' : 'plain'
-  return html`<div class="desk-tile">
+  return html`<div class="shell-tile">
     <dt>${title}</dt>
-    <dd><span class="desk-figure">${value}</span>
-      <span class="small soft">${change === undefined ? 'none before' : html`<${Badge} tone=${tone}>${change}<//> from ${was ?? before}`}</span></dd>
+    <dd><span class="shell-figure">${value}</span>
+      <span class="small soft">${change === undefined ? 'no earlier data' : html`<${Badge} tone=${tone}>${change}<//> from ${was ?? before}`}</span></dd>
   </div>`
 }
 
 const percent = (value: number | null): string =>
   value === null ? '–' : `${value < 10 ? value.toFixed(1) : Math.round(value)}\u00a0%`
 
-/** Two places for a sum, more for one that has nothing before them. */
+/** An amount with two decimals. Below one, it has more decimals. */
 const cents = (value: string): string => {
   const number = Number(value)
   return number === 0 || number >= 0.1 ? number.toFixed(2) : value.replace(/0+$/, '')

@@ -1,18 +1,15 @@
-import { Address } from '../../components/address.ts'
-import { Amount } from '../../components/amount.ts'
-import { Badge } from '../../components/badge.ts'
-import { Card } from '../../components/card.ts'
-import { NetworkBadge } from '../../components/networkBadge.ts'
+import { Badge, Card } from '../../components/card.ts'
+import { Address, Amount, NetworkBadge } from '../../components/money.ts'
 import { exactTime, Time } from '../../components/time.ts'
-import { Load, useLoad } from '../../desk/load.ts'
-import { Title } from '../../desk/title.ts'
-import { msOf, purchaseWords, stepWords } from '../../desk/words.ts'
 import { html } from '../../html.ts'
+import { Title } from '../../shell/frame.ts'
+import { Load, useLoad } from '../../shell/load.ts'
+import { msOf, purchaseWords, stepWords } from '../../shell/words.ts'
 import { Refund, type RefundTransfer } from '../refund.ts'
 import { useSeller } from '../seller.ts'
-import type { PurchaseAnswer } from '../types.ts'
+import type { PurchaseResponse } from '../types.ts'
 
-interface StepAnswer {
+interface StepResponse {
   readonly step: string
   readonly at: string
   readonly detail: string
@@ -20,20 +17,20 @@ interface StepAnswer {
 }
 
 interface Whole {
-  readonly purchase: PurchaseAnswer
-  readonly steps: readonly StepAnswer[]
+  readonly purchase: PurchaseResponse
+  readonly steps: readonly StepResponse[]
   readonly sessionTitle: string | null
-  /** None where nothing is left to refund. */
+  /** Null if nothing is left to refund. */
   readonly refund: RefundTransfer | null
 }
 
-/** One purchase: what was bought and paid, how the payment went, and how to pay it back. */
+/** One purchase, with what was bought, the progress of its payment, and its refund. */
 export function Purchase({ id }: { readonly id: string }) {
-  const { ask } = useSeller()
+  const { api } = useSeller()
   const whole = useLoad<Whole>(async () => {
     const [purchase, more] = await Promise.all([
-      ask<PurchaseAnswer>('GET', `/api/v1/purchases/${id}`),
-      ask<Omit<Whole, 'purchase'>>('GET', `/api/dashboard/purchases/${id}/steps`),
+      api<PurchaseResponse>('GET', `/api/v1/purchases/${id}`),
+      api<Omit<Whole, 'purchase'>>('GET', `/api/dashboard/purchases/${id}/steps`),
     ])
     return { purchase, ...more }
   }, [id])
@@ -55,23 +52,25 @@ function PurchaseView({
       <span dir="auto">${sessionTitle ?? linkTitle ?? 'A payment'}</span>
     <//>
     <p><${Amount} value=${amount} currency=${currency} isBig=${true} /></p>
-    <div class="desk-two">
+    ${purchase.authorizedAmount !== amount && html`<p class="small soft">Charged by use. The buyer had authorized <${Amount} value=${purchase.authorizedAmount} currency=${currency} />.</p>`}
+    <div class="shell-two">
       <div class="stack">
-        <${Card} title="Facts">
+        <${Card} title="Details">
           <dl class="facts">
             <dt>Bought</dt><dd>${exactTime(msOf(createdAt))}</dd>
             <dt>Buyer</dt><dd><${Address} value=${buyerWallet} what="buyer’s wallet" /></dd>
             <dt>Network</dt><dd><${NetworkBadge} network=${network} /></dd>
-            <dt>Transaction</dt><dd>${txHash === '' ? 'None of its own' : html`<${Address} value=${txHash} what="transaction" href=${explorerUrl ?? undefined} />`}</dd>
+            <dt>Transaction</dt><dd>${txHash === '' ? 'None' : html`<${Address} value=${txHash} what="transaction" href=${explorerUrl ?? undefined} />`}</dd>
             <dt>Fee</dt><dd><${Amount} value=${fee} currency=${currency} /></dd>
-            <dt>Link</dt><dd>${linkId === null ? 'None: a payment session' : html`<a href=${`/dashboard/links/${linkId}`}>${linkTitle ?? 'The link that was called'}</a>`}</dd>
+            <dt>Link</dt><dd>${linkId === null ? 'None (payment session)' : html`<a href=${`/dashboard/links/${linkId}`}>${linkTitle ?? 'The link that was called'}</a>`}</dd>
             <dt>Purchase</dt><dd class="mono">${purchase.id}</dd>
+            ${purchase.status === 'delivered' && html`<dt>Receipt</dt><dd><a href=${`/api/v1/purchases/${purchase.id}/receipt`} download=${`receipt-${purchase.id}.json`}>Download the signed receipt</a></dd>`}
           </dl>
         <//>
         ${refund !== null && html`<${Refund} purchase=${purchase} transfer=${refund} onChanged=${onChanged} />`}
       </div>
-      <${Card} title="How the payment went">
-        <ol class="desk-steps">
+      <${Card} title="Timeline">
+        <ol class="shell-steps">
           ${steps.map(({ step, at, detail, txHash }) => {
             const { words, tone } = stepWords(step)
             return html`<li data-tone=${tone}>

@@ -1,46 +1,45 @@
 import { Button } from '../../components/button.ts'
-import { Empty } from '../../components/empty.ts'
-import { Select } from '../../components/select.ts'
-import { Fault, Load, useAction, useLoad } from '../../desk/load.ts'
-import { Title } from '../../desk/title.ts'
+import { Empty } from '../../components/card.ts'
+import { Select } from '../../components/field.ts'
 import { html } from '../../html.ts'
-import { saveCsv } from '../csv.ts'
-import { More, type PageOf, usePages } from '../pages.ts'
+import { Title } from '../../shell/frame.ts'
+import { Fault, Load, useAction, useLoad } from '../../shell/load.ts'
+import { More, type PageOf, saveCsv, usePages } from '../pages.ts'
 import { PurchaseTable } from '../purchaseTable.ts'
 import { useSeller } from '../seller.ts'
-import type { LinkAnswer, LinkPage, PurchaseAnswer, PurchasePage } from '../types.ts'
+import type { LinkPage, LinkResponse, PurchasePage, PurchaseResponse } from '../types.ts'
 
 export interface PurchasesProps {
-  /** Of this link; empty for all. */
+  /** Shows only purchases of this link. Empty for all. */
   readonly linkId: string
-  /** In this state; empty for all. */
+  /** Shows only purchases in this state. Empty for all. */
   readonly status: string
 }
 
 const PER_PAGE = 25
-/** Links that can be chosen from: who has more finds one among the links. */
+/** Maximum number of links in the filter. A seller with more links uses the filter on the page of a link. */
 const NAMED_LINKS = 50
 
 const statuses = [
-  { value: '', label: 'All of them' },
+  { value: '', label: 'All' },
   { value: 'refund_due', label: 'Refund due' },
   { value: 'refunded', label: 'Refunded' },
-  { value: 'reorged', label: 'Left the chain' },
+  { value: 'reorged', label: 'Dropped from the chain' },
 ]
 
-/** What was bought, by whom, and how it stands. The address says what is shown, so that it can be kept. */
+/** The purchases. The URL contains the filters, so sellers can bookmark it. */
 export function Purchases({ linkId, status }: PurchasesProps) {
-  const { ask, csrfToken, go } = useSeller()
+  const { api, csrfToken, go } = useSeller()
   const filter = queryOf({ linkId, status })
   const links = useLoad(async () => {
     const [{ links, nextCursor }, chosen] = await Promise.all([
-      ask<LinkPage>('GET', `/api/v1/links?limit=${NAMED_LINKS}`),
-      linkId && ask<LinkAnswer>('GET', `/api/v1/links/${linkId}`).catch(() => undefined),
+      api<LinkPage>('GET', `/api/v1/links?limit=${NAMED_LINKS}`),
+      linkId && api<LinkResponse>('GET', `/api/v1/links/${linkId}`).catch(() => undefined),
     ])
     const others = chosen && links.every(({ id }) => id !== chosen.id) ? [chosen] : []
     return { named: [...links, ...others], hasMore: nextCursor !== null }
   }, [])
-  const first = useLoad(() => ask<PurchasePage>('GET', `/api/v1/purchases?${pageQuery(filter)}`), [])
+  const first = useLoad(() => api<PurchasePage>('GET', `/api/v1/purchases?${pageQuery(filter)}`), [])
   const csv = useAction()
   const save = () => csv.run(() => saveCsv(`/api/v1/purchases?${filter}`, 'purchases.csv', csrfToken))
   const choose = (change: Partial<PurchasesProps>) => {
@@ -55,10 +54,10 @@ export function Purchases({ linkId, status }: PurchasesProps) {
   return html`<div class="stack">
     <${Title} actions=${html`<${Button} isBusy=${csv.isBusy} onClick=${save}>CSV<//>`}>Purchases<//>
     <${Fault} of=${csv} />
-    <div class="desk-filters">
+    <div class="shell-filters">
       <${Select} id="link" label="Link" value=${linkId} onChange=${(value: string) => choose({ linkId: value })}
         options=${isKnown ? titles : [...titles, { value: linkId, label: 'One link' }]}
-        hint=${links.data?.hasMore ? 'The newest ones. Of another link its own page leads here.' : undefined} />
+        hint=${links.data?.hasMore ? 'This list has only the newest links. For another link, open the link’s page and follow “View the purchases”.' : undefined} />
       <${Select} id="status" label="State" value=${status} options=${statuses} onChange=${(value: string) => choose({ status: value })} />
     </div>
     <${Load} of=${first}>${(page: PurchasePage) =>
@@ -78,17 +77,17 @@ interface PagesProps {
   readonly isFiltered: boolean
 }
 
-/** A page, and below it those that were asked for since. */
+/** The first page and the pages that were loaded after it. */
 function Pages({ first, filter, isFiltered }: PagesProps) {
-  const { ask } = useSeller()
+  const { api } = useSeller()
   const pages = usePages(rowsOf(first), async (cursor) =>
-    rowsOf(await ask<PurchasePage>('GET', `/api/v1/purchases?${pageQuery(filter, cursor)}`)),
+    rowsOf(await api<PurchasePage>('GET', `/api/v1/purchases?${pageQuery(filter, cursor)}`)),
   )
   const empty = isFiltered
-    ? html`<${Empty} title="No purchase is like this"><${Button} href="/dashboard/purchases">Show all<//><//>`
-    : html`<${Empty} title="Nothing was bought yet">
-        <p>Each paid call stands here, with its buyer and its transaction.</p>
-        <${Button} href="/dashboard/links">Look at your links<//>
+    ? html`<${Empty} title="No purchases match"><${Button} href="/dashboard/purchases">Show all<//><//>`
+    : html`<${Empty} title="No purchases yet">
+        <p>Each paid call appears here, with its buyer and its transaction.</p>
+        <${Button} href="/dashboard/links">Go to your links<//>
       <//>`
   return html`<div class="stack">
     <${PurchaseTable} purchases=${pages.rows} empty=${empty} />
@@ -96,7 +95,7 @@ function Pages({ first, filter, isFiltered }: PagesProps) {
   </div>`
 }
 
-const rowsOf = ({ purchases, nextCursor }: PurchasePage): PageOf<PurchaseAnswer> => ({
+const rowsOf = ({ purchases, nextCursor }: PurchasePage): PageOf<PurchaseResponse> => ({
   rows: purchases,
   nextCursor,
 })

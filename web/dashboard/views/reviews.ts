@@ -1,14 +1,12 @@
-import { Badge } from '../../components/badge.ts'
-import { Card } from '../../components/card.ts'
-import { Empty } from '../../components/empty.ts'
+import { Badge, Card, Empty } from '../../components/card.ts'
 import { Time } from '../../components/time.ts'
-import { Load, useLoad } from '../../desk/load.ts'
-import { Title } from '../../desk/title.ts'
-import { msOf } from '../../desk/words.ts'
 import { html } from '../../html.ts'
+import { Title } from '../../shell/frame.ts'
+import { Load, useLoad } from '../../shell/load.ts'
+import { msOf } from '../../shell/words.ts'
 import { useSeller } from '../seller.ts'
 
-interface ReviewsAnswer {
+interface ReviewsResponse {
   readonly reviews: readonly {
     readonly id: string
     readonly positive: boolean
@@ -19,27 +17,27 @@ interface ReviewsAnswer {
   readonly stats: { readonly total: number; readonly positive: number; readonly rating: number | null }
 }
 
-/** What buyers say of the links that everybody sees. */
+/** Reviews of the public links. */
 export function Reviews() {
-  const { ask, store } = useSeller()
+  const { api, store } = useSeller()
   const path = `/api/reviews?username=${encodeURIComponent(store.username)}&limit=50`
-  const loaded = useLoad(() => ask<ReviewsAnswer>('GET', path), [])
-  const draw = ({ reviews, stats }: ReviewsAnswer) =>
+  const loaded = useLoad(() => api<ReviewsResponse>('GET', path), [])
+  const draw = ({ reviews, stats }: ReviewsResponse) =>
     reviews.length === 0
       ? html`<${Empty} title="No reviews yet">
-          <p>Whoever has bought can write one, once a purchase. They stand on your store’s page too.</p>
+          <p>The buyer can review each purchase once. Reviews also appear on your store’s page.</p>
         <//>`
       : html`<div class="stack">
-          <p><strong>${stats.rating} %</strong> of ${stats.total} ${stats.total === 1 ? 'review is' : 'reviews are'} good.</p>
+          <p><strong>${stats.rating} %</strong> of ${stats.total} ${stats.total === 1 ? 'review is' : 'reviews are'} positive.</p>
           ${reviews.map(
             ({ id, positive, comment, wallet, createdAt }) => html`<${Card} key=${id}>
               <p class="row"><${Badge} tone=${positive ? 'good' : 'bad'}>${positive ? 'Good' : 'Not good'}<//>
                 <span class="mono soft">${wallet}</span>
                 <span class="soft small"><${Time} atMs=${msOf(createdAt)} nowMs=${Date.now()} /></span></p>
-              ${comment && html`<p class="desk-said" dir="auto">${comment}</p>`}
+              ${comment && html`<p class="shell-said" dir="auto">${comment}</p>`}
             <//>`,
           )}
-          ${stats.total > reviews.length && html`<p class="soft">These are the newest ${reviews.length}.</p>`}
+          ${stats.total > reviews.length && html`<p class="soft">Only the newest ${reviews.length} are shown.</p>`}
         </div>`
   return html`<div class="stack"><${Title}>Reviews<//><${Load} of=${loaded}>${draw}<//></div>`
 }

@@ -1,18 +1,17 @@
-import { Amount } from '../../components/amount.ts'
-import { Badge } from '../../components/badge.ts'
 import { Button } from '../../components/button.ts'
-import { Empty } from '../../components/empty.ts'
-import { Select } from '../../components/select.ts'
+import { Badge, Empty } from '../../components/card.ts'
+import { Select } from '../../components/field.ts'
+import { Amount } from '../../components/money.ts'
 import { Table } from '../../components/table.ts'
 import { Time } from '../../components/time.ts'
-import { Load, useLoad } from '../../desk/load.ts'
-import { Title } from '../../desk/title.ts'
-import { msOf, purchaseWords, sessionWords } from '../../desk/words.ts'
 import { html } from '../../html.ts'
+import { Title } from '../../shell/frame.ts'
+import { Load, useLoad } from '../../shell/load.ts'
+import { msOf, purchaseWords, sessionWords } from '../../shell/words.ts'
 import { More, type PageOf, usePages } from '../pages.ts'
 import { useSeller } from '../seller.ts'
 
-interface SessionAnswer {
+interface SessionResponse {
   readonly id: string
   readonly status: string
   readonly amount: string
@@ -26,26 +25,26 @@ interface SessionAnswer {
 }
 
 interface SessionPage {
-  readonly payments: readonly SessionAnswer[]
+  readonly payments: readonly SessionResponse[]
   readonly nextCursor: string | null
 }
 
 const statuses = [
-  { value: '', label: 'All of them' },
+  { value: '', label: 'All' },
   ...['open', 'confirmed', 'expired', 'canceled', 'failed'].map((value) => ({
     value,
     label: sessionWords(value).words,
   })),
 ]
 
-/** What the store asked to be paid, and what became of it. */
+/** The store's payment sessions. */
 export function Sessions({ status }: { readonly status: string }) {
-  const { ask, go } = useSeller()
+  const { api, go } = useSeller()
   const path = `/api/v1/payments?limit=25${status && `&status=${encodeURIComponent(status)}`}`
-  const first = useLoad(() => ask<SessionPage>('GET', path), [])
+  const first = useLoad(() => api<SessionPage>('GET', path), [])
   return html`<div class="stack">
     <${Title} actions=${html`<${Button} kind="primary" href="/dashboard/sessions/new">New payment link<//>`}>Payment sessions<//>
-    <div class="desk-filters">
+    <div class="shell-filters">
       <${Select} id="status" label="State" value=${status} options=${statuses}
         onChange=${(value: string) => go(`/dashboard/sessions${value && `?status=${value}`}`)} />
     </div>
@@ -60,35 +59,38 @@ interface PagesProps {
 }
 
 function Pages({ first, path, isFiltered }: PagesProps) {
-  const { ask } = useSeller()
+  const { api } = useSeller()
   const pages = usePages(rowsOf(first), async (cursor) =>
-    rowsOf(await ask<SessionPage>('GET', `${path}&cursor=${encodeURIComponent(cursor)}`)),
+    rowsOf(await api<SessionPage>('GET', `${path}&cursor=${encodeURIComponent(cursor)}`)),
   )
   const nowMs = Date.now()
   const columns = [
     {
       key: 'when',
       title: 'When',
-      cell: ({ createdAt }: SessionAnswer) => html`<${Time} atMs=${msOf(createdAt)} nowMs=${nowMs} />`,
+      cell: ({ createdAt }: SessionResponse) => html`<${Time} atMs=${msOf(createdAt)} nowMs=${nowMs} />`,
     },
     {
-      ...{ key: 'what', title: 'What' },
+      key: 'what',
+      title: 'What',
       cell: ({
         item,
         clientReferenceId,
-      }: SessionAnswer) => html`<span class="desk-main-cell desk-text" dir="auto">${item.title}</span>
+      }: SessionResponse) => html`<span class="shell-main-cell shell-text" dir="auto">${item.title}</span>
         ${clientReferenceId && html`<span class="soft small mono">${clientReferenceId}</span>`}`,
     },
     {
       key: 'amount',
       title: 'Amount',
       align: 'end',
-      cell: ({ amount, currency }: SessionAnswer) => html`<${Amount} value=${amount} currency=${currency} />`,
+      cell: ({ amount, currency }: SessionResponse) =>
+        html`<${Amount} value=${amount} currency=${currency} />`,
     },
     {
-      ...{ key: 'status', title: 'State' },
-      cell: ({ status, purchaseId, purchaseStatus }: SessionAnswer) => {
-        // What became of the money since counts for more than that it was paid.
+      key: 'status',
+      title: 'State',
+      cell: ({ status, purchaseId, purchaseStatus }: SessionResponse) => {
+        // A state after the payment, such as a refund, is shown instead of the fact that the session was paid.
         const isPaid = purchaseStatus === null || purchaseStatus === 'delivered'
         const { words, tone } = isPaid ? sessionWords(status) : purchaseWords(purchaseStatus)
         const badge = html`<${Badge} tone=${tone}>${words}<//>`
@@ -99,18 +101,18 @@ function Pages({ first, path, isFiltered }: PagesProps) {
     },
   ]
   const empty = isFiltered
-    ? html`<${Empty} title="No session is like this"><${Button} href="/dashboard/sessions">Show all<//><//>`
+    ? html`<${Empty} title="No payment sessions match"><${Button} href="/dashboard/sessions">Show all<//><//>`
     : html`<${Empty} title="No payment sessions yet">
-        <p>A session is a checkout page for one payment of any amount. Make one here and send its link to your buyer, or have your program do so.</p>
-        <p><a href="/docs/sellers">How a program makes one</a></p>
+        <p>A payment session is a checkout page for one payment of any amount. Create a session here and send the checkout link to your buyer, or create sessions from your program.</p>
+        <p><a href="/docs/tutorials/take-a-payment.html">How to create a session from a program</a></p>
       <//>`
   return html`<div class="stack">
-    <${Table} caption="Payment sessions" columns=${columns} rows=${pages.rows} keyOf=${({ id }: SessionAnswer) => id} empty=${empty} />
+    <${Table} caption="Payment sessions" columns=${columns} rows=${pages.rows} keyOf=${({ id }: SessionResponse) => id} empty=${empty} />
     <${More} of=${pages} />
   </div>`
 }
 
-const rowsOf = ({ payments, nextCursor }: SessionPage): PageOf<SessionAnswer> => ({
+const rowsOf = ({ payments, nextCursor }: SessionPage): PageOf<SessionResponse> => ({
   rows: payments,
   nextCursor,
 })

@@ -1,22 +1,21 @@
 import { useState } from 'preact/hooks'
-import { Badge } from '../../components/badge.ts'
 import { Button } from '../../components/button.ts'
-import { Code } from '../../components/codeBlock.ts'
+import { Badge, Empty } from '../../components/card.ts'
 import { Dialog } from '../../components/dialog.ts'
-import { Empty } from '../../components/empty.ts'
 import { Field } from '../../components/field.ts'
 import { Table } from '../../components/table.ts'
-import { addressWords, type FormWords, useForm } from '../../desk/form.ts'
-import { type Action, Load, useAction, useLoad } from '../../desk/load.ts'
-import { Title } from '../../desk/title.ts'
+import { Code } from '../../components/tabs.ts'
 import { html } from '../../html.ts'
+import { addressWords, type FormWords, useForm } from '../../shell/form.ts'
+import { Title } from '../../shell/frame.ts'
+import { type Action, Load, useAction, useLoad } from '../../shell/load.ts'
 import { useSeller } from '../seller.ts'
-import { kinds, type WebhookAnswer } from '../webhookTypes.ts'
+import { kinds, type WebhookResponse } from '../types.ts'
 
-/** Who hears of what happens in the store, and does it hear it? */
+/** The webhooks, with the events that each receives, and whether deliveries succeed. */
 export function Webhooks() {
-  const { ask } = useSeller()
-  const loaded = useLoad(() => ask<{ webhooks: readonly WebhookAnswer[] }>('GET', '/api/v1/webhooks'), [])
+  const { api } = useSeller()
+  const loaded = useLoad(() => api<{ webhooks: readonly WebhookResponse[] }>('GET', '/api/v1/webhooks'), [])
   const [isOpen, setOpen] = useState(false)
   const adding = useAction()
   const close = () => {
@@ -28,7 +27,7 @@ export function Webhooks() {
   const add = html`<${Button} kind="primary" onClick=${() => setOpen(true)}>Add a webhook<//>`
   return html`<div class="stack">
     <${Title} actions=${add}>Webhooks<//>
-    <${Load} of=${loaded}>${({ webhooks }: { webhooks: readonly WebhookAnswer[] }) => html`<${WebhookTable} webhooks=${webhooks} />`}<//>
+    <${Load} of=${loaded}>${({ webhooks }: { webhooks: readonly WebhookResponse[] }) => html`<${WebhookTable} webhooks=${webhooks} />`}<//>
     <${Dialog} id="add" title="Add a webhook" isOpen=${isOpen} isBusy=${adding.isBusy} onClose=${close}>
       <${NewWebhook} action=${adding} onClose=${close} />
     <//>
@@ -36,33 +35,38 @@ export function Webhooks() {
 }
 
 const empty = html`<${Empty} title="No webhooks yet">
-  <p>A webhook is an address of yours that hears of sales, refunds and suspended links as they happen, signed by Standard Webhooks.</p>
+  <p>The gateway reports sales, refunds and suspended links to your webhook when they happen. It signs the messages as in Standard Webhooks.</p>
 <//>`
 
-function WebhookTable({ webhooks }: { readonly webhooks: readonly WebhookAnswer[] }) {
+function WebhookTable({ webhooks }: { readonly webhooks: readonly WebhookResponse[] }) {
   const columns = [
     {
-      ...{ key: 'url', title: 'Address' },
-      cell: ({ id, url, linkId, description }: WebhookAnswer) =>
-        html`<a class="desk-main-cell mono" href=${`/dashboard/webhooks/${id}`}>${url}</a>
-          <span class="soft small" dir="auto">${linkId === null ? description : 'Of one link'}</span>`,
+      key: 'url',
+      title: 'Address',
+      cell: ({ id, url, linkId, description }: WebhookResponse) =>
+        html`<a class="shell-main-cell mono" href=${`/dashboard/webhooks/${id}`}>${url}</a>
+          <span class="soft small" dir="auto">${linkId === null ? description : 'For one link'}</span>`,
     },
-    { key: 'state', title: 'State', cell: (one: WebhookAnswer) => html`<${WebhookState} webhook=${one} />` },
+    {
+      key: 'state',
+      title: 'State',
+      cell: (one: WebhookResponse) => html`<${WebhookState} webhook=${one} />`,
+    },
     {
       key: 'events',
-      title: 'Hears of',
+      title: 'Receives',
       align: 'end',
-      cell: ({ events }: WebhookAnswer) => `${events.length} ${events.length === 1 ? 'event' : 'events'}`,
+      cell: ({ events }: WebhookResponse) => `${events.length} ${events.length === 1 ? 'event' : 'events'}`,
     },
   ]
-  return html`<${Table} caption="Webhooks" columns=${columns} rows=${webhooks} keyOf=${({ id }: WebhookAnswer) => id} empty=${empty} />`
+  return html`<${Table} caption="Webhooks" columns=${columns} rows=${webhooks} keyOf=${({ id }: WebhookResponse) => id} empty=${empty} />`
 }
 
-/** Whether what is sent gets through. */
+/** Whether deliveries succeed. */
 export function WebhookState({
   webhook: { isEnabled, disabledReason, failingSince },
 }: {
-  readonly webhook: WebhookAnswer
+  readonly webhook: WebhookResponse
 }) {
   if (!isEnabled)
     return html`<${Badge} tone=${disabledReason === 'seller' ? 'plain' : 'bad'}>${disabledReason === 'seller' ? 'Off' : 'Switched off'}<//>`
@@ -75,23 +79,23 @@ const blank: { readonly url: string; readonly events: readonly string[] } = {
 }
 
 const words: FormWords = {
-  url: addressWords('Enter the address that is told, such as https://shop.example.com/hooks.'),
+  url: addressWords('Enter the address that receives events, such as https://shop.example.com/hooks.'),
   events: { expected: 'Choose at least one event.', minItems: 'Choose at least one event.' },
 }
 
 function NewWebhook({ action, onClose }: { readonly action: Action; readonly onClose: () => void }) {
-  const { ask } = useSeller()
+  const { api } = useSeller()
   const [secret, setSecret] = useState<string>()
   const form = useForm(blank, action, words)
   const add = form.submit(async ({ url, events }) => {
     const body = { url: url.trim(), events }
-    setSecret((await ask<{ secret: string }>('POST', '/api/v1/webhooks', body)).secret)
+    setSecret((await api<{ secret: string }>('POST', '/api/v1/webhooks', body)).secret)
   })
   if (secret !== undefined) {
     return html`<div class="stack">
-      <p>This is its secret. It is shown only now; what is sent is signed with it.</p>
+      <p>The gateway signs messages with this secret. Store the secret now, because it is shown only once.</p>
       <${Code} title="secret" code=${secret} />
-      <div class="actions"><${Button} kind="primary" onClick=${onClose}>I have kept it<//></div>
+      <div class="actions"><${Button} kind="primary" onClick=${onClose}>I have stored it<//></div>
     </div>`
   }
   const { events } = form.fields
@@ -100,7 +104,7 @@ function NewWebhook({ action, onClose }: { readonly action: Action; readonly onC
   const wrong = form.errorAt('events')
   return html`<form class="stack" ref=${form.ref} onSubmit=${add} novalidate>
     <${Field} ...${form.at('url')} label="Address" type="url" placeholder="https://shop.example.com/hooks" />
-    <fieldset class="desk-checks" data-invalid=${wrong && 'true'} aria-describedby=${wrong && 'events-error'}><legend>Events</legend>
+    <fieldset class="shell-checks" data-invalid=${wrong && 'true'} aria-describedby=${wrong && 'events-error'}><legend>Events</legend>
       ${kinds.map(
         ({ kind, words }) => html`<label class="check" key=${kind}>
           <input type="checkbox" checked=${events.includes(kind)} onChange=${() => toggle(kind)} /> ${words}

@@ -1,39 +1,60 @@
-import { addressForm } from '../../../../core/evm/address.ts'
-import { keccak256 } from '../../../../core/evm/keccak.ts'
+import { addressForm, keccak256 } from '../../../../core/evm/hex.ts'
 import type { Refusal } from '../../../../core/ports/chains/settler.ts'
-import { refuse, refuseUnread } from '../../refuse.ts'
+import type { PaymentPayload, PaymentRequirements } from '../../../../core/x402/types.ts'
+import { refuse, refuseUnread } from '../../refusals.ts'
 import { reasons } from '../reasons.ts'
+import { type Secp256k1, secp256k1 } from '../settle/transaction.ts'
 
-/** Canonical decimal of at most 78 digits: one spelling a number, so that equal text is equal value. */
-const uintForm = /^(0|[1-9]\d{0,77})$/
+/**
+ * A decimal number without leading zeros, of at most 78 digits. A number has one such spelling, so equal text means equal value.
+ */
+export const uintForm = /^(0|[1-9]\d{0,77})$/
 const nonceForm = /^0x[0-9a-fA-F]{64}$/
 const hexForm = /^0x(?:[0-9a-fA-F]{2})+$/
-/** Contract wallets sign with whole proofs; longer than this is none that a 16 KiB header could carry. */
+/** Longest signature in hex characters. A contract wallet may sign with a whole proof, but the 16 KiB header cannot carry more. */
 const MAX_SIGNATURE_CHARS = 16_384
 
-/** An EIP-3009 authorisation as a payer signed it; hex in lower case, numbers as decimal digits. */
+/**
+ * A payer's signed permission to move tokens, with lower-case hex and decimal numbers. It is an authorization of EIP-3009 or, with
+ * `permit2`, a permit of Permit2.
+ */
 export interface Authorization {
   readonly from: string
   readonly to: string
+  /** The amount of the transfer. It is the highest amount in the scheme `upto`. */
   readonly value: string
-  /** Seconds since 1970; the transfer must be later. */
+  /** Seconds since 1970. The transfer must be later. With Permit2, this second is included. */
   readonly validAfter: string
-  /** Seconds since 1970; the transfer must be earlier. */
+  /** Seconds since 1970. The transfer must be earlier. With Permit2, this second is included. */
   readonly validBefore: string
+  /** 32 bytes in hex with 0x, or a decimal number with Permit2. */
   readonly nonce: string
-  /** 65 bytes of an account with a key, any length of a contract wallet (ERC-1271, ERC-6492). */
+  /** 65 bytes for a plain account, any length for a contract wallet (ERC-1271, ERC-6492). */
   readonly signature: string
+  readonly permit2?: Permit2Part
+}
+
+/** The parts of a permit of Permit2 that an authorization of EIP-3009 does not have. Addresses are in lower case. */
+export interface Permit2Part {
+  readonly token: string
+  /** The proxy that may use the permit. */
+  readonly spender: string
+  /** The only account that may settle a payment by `upto`. Null for `exact`. */
+  readonly facilitator: string | null
 }
 
 export type AuthorizationRead = { readonly ok: true; readonly authorization: Authorization } | Refusal
 
 /**
- * Reads the `payload` of an x402 `exact` payment by EIP-3009, the same in version 1 and 2. Reads own properties only,
- * accepts one spelling of each number, and never throws whatever it is given.
+ * Reads the `payload` of an x402 `exact` payment by EIP-3009, whose form is the same in versions 1 and 2. The function ignores
+ * inherited properties, accepts one spelling of each number and never throws.
  */
 export function readAuthorization(payload: unknown): AuthorizationRead {
   if (own(payload, 'permit2Authorization') !== undefined) {
-    return refuse(reasons.payloadType, 'Expected an EIP-3009 authorization; this link does not take Permit2.')
+    return refuse(
+      reasons.payloadType,
+      'Expected an EIP-3009 authorization, because this link does not accept Permit2.',
+    )
   }
   const fields = own(payload, 'authorization')
   if (typeof fields !== 'object' || fields === null) {
@@ -47,7 +68,7 @@ export function readAuthorization(payload: unknown): AuthorizationRead {
   if (from === undefined || to === undefined) {
     return refuseUnread(
       reasons.payload,
-      'Expected authorization.from and .to to be addresses: 0x and 40 hex digits.',
+      'Expected authorization.from and authorization.to to be addresses of 0x and 40 hex digits.',
     )
   }
   const value = read(fields, 'value', uintForm)
@@ -63,13 +84,8 @@ export function readAuthorization(payload: unknown): AuthorizationRead {
   if (nonce === undefined) {
     return refuseUnread(reasons.payload, 'Expected authorization.nonce to be 32 bytes: 0x and 64 hex digits.')
   }
-  const signature = own(payload, 'signature')
-  if (typeof signature !== 'string' || signature.length > MAX_SIGNATURE_CHARS || !hexForm.test(signature)) {
-    return refuseUnread(
-      reasons.signatureForm,
-      'Expected payload.signature to be 0x and an even number of hex digits.',
-    )
-  }
+  const signature = readSignature(payload)
+  if (typeof signature !== 'string') return signature
   return {
     ok: true,
     authorization: {
@@ -79,18 +95,29 @@ export function readAuthorization(payload: unknown): AuthorizationRead {
       validAfter,
       validBefore,
       nonce: nonce.toLowerCase(),
-      signature: signature.toLowerCase(),
+      signature,
     },
   }
 }
 
-/** The own data property of an object; an inherited one is not the payer's word. */
-function own(object: unknown, key: string): unknown {
+/** The payload's signature in lower case, or why it cannot be read. */
+export function readSignature(payload: unknown): string | Refusal {
+  const signature = own(payload, 'signature')
+  if (typeof signature === 'string' && signature.length <= MAX_SIGNATURE_CHARS && hexForm.test(signature))
+    return signature.toLowerCase()
+  return refuseUnread(
+    reasons.signatureForm,
+    'Expected payload.signature to be 0x and an even number of hex digits.',
+  )
+}
+
+/** Returns an object's own data property. The payer did not send an inherited property. */
+export function own(object: unknown, key: string): unknown {
   if (typeof object !== 'object' || object === null || !Object.hasOwn(object, key)) return undefined
   return (object as Record<string, unknown>)[key]
 }
 
-function read(object: object, key: string, form: RegExp): string | undefined {
+export function read(object: object, key: string, form: RegExp): string | undefined {
   const value = own(object, key)
   return typeof value === 'string' && form.test(value) ? value : undefined
 }
@@ -104,23 +131,23 @@ const transferTypeHash = typeHash(
   'TransferWithAuthorization(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,bytes32 nonce)',
 )
 
-// One struct at a time: the hash is synchronous, so nobody else can be half way through these.
+// One buffer serves every hash, because hashing is synchronous and no other call can use the buffer meanwhile.
 const struct = Buffer.alloc(7 * 32)
 struct.set(transferTypeHash)
 const message = Buffer.alloc(2 + 32 + 32)
 message[0] = 0x19
 message[1] = 0x01
 
-/** The EIP-712 domain of a token: what a wallet shows beside the amount. */
+/** The EIP-712 domain of a token, which wallets show beside the amount. */
 export interface TokenDomain {
   readonly name: string
   readonly version: string
   readonly chainId: number
-  /** Token contract, any case. */
+  /** Token contract, in any case. */
   readonly verifyingContract: string
 }
 
-/** Hash of a token's EIP-712 domain; compute it once per token. @see https://eips.ethereum.org/EIPS/eip-712 */
+/** Hash of a token's EIP-712 domain. The caller computes it once per token. @see https://eips.ethereum.org/EIPS/eip-712 */
 export function domainSeparator(domain: TokenDomain): Uint8Array {
   const words = Buffer.alloc(5 * 32)
   words.set(domainTypeHash)
@@ -139,13 +166,18 @@ export function authorizationDigest(separator: Uint8Array, authorization: Author
   writeUint(struct, authorization.validAfter, 128)
   writeUint(struct, authorization.validBefore, 160)
   struct.write(authorization.nonce.slice(2), 192, 32, 'hex')
+  return typedDataDigest(separator, keccak256(struct))
+}
+
+/** The 32 bytes that are signed for a struct in a domain. @see https://eips.ethereum.org/EIPS/eip-712 */
+export function typedDataDigest(separator: Uint8Array, structHash: Uint8Array): Uint8Array {
   message.set(separator, 2)
-  message.set(keccak256(struct), 34)
+  message.set(structHash, 34)
   return keccak256(message)
 }
 
-/** Writes decimal digits as a big-endian word; up to 15 digits without a BigInt, which is every USDC amount there is. */
-function writeUint(target: Buffer, digits: string, offset: number): void {
+/** Writes decimal digits as a big-endian word. A number of up to 15 digits, such as any realistic USDC amount, needs no BigInt. */
+export function writeUint(target: Buffer, digits: string, offset: number): void {
   if (digits.length > 15) {
     target.write(BigInt(digits).toString(16).padStart(64, '0'), offset, 32, 'hex')
     return
@@ -154,4 +186,80 @@ function writeUint(target: Buffer, digits: string, offset: number): void {
   target.fill(0, offset, offset + 24)
   target.writeUInt32BE(Math.floor(value / 0x1_0000_0000), offset + 24)
   target.writeUInt32BE(value >>> 0, offset + 28)
+}
+
+/** Shortest time until `validBefore`, in seconds. A settlement can take that long. The reference verifier has the same limit. */
+export const MIN_LEAD_SECONDS = 6
+/** Largest error of a buyer's clock, in seconds. Clients allow the same in the other direction, by `validAfter` = now − 600. */
+export const CLOCK_SLACK_SECONDS = 600
+
+const tooLate = `Expected validBefore to be at least ${MIN_LEAD_SECONDS} seconds in the future.`
+
+/** Why an authorization by EIP-3009 does not fit the terms. */
+export function judgeTerms(
+  payment: PaymentPayload,
+  terms: PaymentRequirements,
+  authorization: Authorization,
+  nowSeconds: number,
+): Refusal | undefined {
+  if (authorization.to !== terms.payTo.toLowerCase()) {
+    return refuse(reasons.recipient, `Expected a transfer to ${terms.payTo}.`)
+  }
+  // Both numbers have one spelling for each value, so comparing the text is enough.
+  if (authorization.value !== terms.amount) {
+    const reason = payment.x402Version === 1 ? reasons.valueV1 : reasons.value
+    return refuse(reason, `Expected a value of exactly ${terms.amount}.`)
+  }
+  const validBefore = Number(authorization.validBefore)
+  if (validBefore < nowSeconds + MIN_LEAD_SECONDS) return refuse(reasons.validBefore, tooLate)
+  if (validBefore > nowSeconds + terms.maxTimeoutSeconds + CLOCK_SLACK_SECONDS) {
+    return refuse(reasons.validBefore, `Expected validBefore within ${terms.maxTimeoutSeconds} seconds.`)
+  }
+  // The token requires block time > `validAfter`, so a `validAfter` in the current second is too late.
+  if (Number(authorization.validAfter) >= nowSeconds) {
+    return refuse(reasons.validAfter, 'Expected validAfter to be in the past.')
+  }
+}
+
+/**
+ * Half the order of secp256k1. Each signature has a second form with an `s` above this limit, and tokens refuse that form (EIP-2).
+ */
+const halfOrder = Buffer.from('7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a0', 'hex')
+const signatureChars = 2 + 65 * 2
+
+/**
+ * Changes `v` of a 65-byte signature from 0 or 1 to 27 or 28, which tokens accept. Returns any other signature unchanged.
+ *
+ * @param signature lower case
+ */
+export function withEthereumV(signature: string): string {
+  if (signature.length !== signatureChars) return signature
+  if (signature.endsWith('00')) return `${signature.slice(0, -2)}1b`
+  return signature.endsWith('01') ? `${signature.slice(0, -2)}1c` : signature
+}
+
+/**
+ * Returns the lower-case address whose key made this signature. The signature must have 65 bytes, `s` in the lower half, and `v` 27
+ * or 28, or 0 or 1 as hardware and MPC wallets write it. The result is undefined for any other signature, which a contract wallet
+ * may still accept. A token accepts only `v` 27 and 28 (see {@link withEthereumV}).
+ *
+ * A check against a known public key would be faster, but it would ignore `v`, which the token checks.
+ *
+ * @param signature 0x and hex digits in lower case
+ */
+export function recoverSigner(
+  digest: Uint8Array,
+  signature: string,
+  curve: Secp256k1 = secp256k1,
+): string | undefined {
+  if (signature.length !== signatureChars) return undefined
+  const bytes = Buffer.from(signature.slice(2), 'hex')
+  const v = bytes[64]!
+  const recovery = v < 27 ? v : v - 27
+  if (recovery > 1) return undefined
+  if (bytes.compare(halfOrder, 0, 32, 32, 64) > 0) return undefined
+  const key = curve.recover(bytes.subarray(0, 64), recovery, digest)
+  if (key === undefined) return undefined
+  const hash = keccak256(key.subarray(1))
+  return `0x${Buffer.from(hash.buffer, hash.byteOffset + 12, 20).toString('hex')}`
 }

@@ -1,7 +1,13 @@
 import t from 'tap'
 import { encodeAbiParameters, serializeErc6492Signature } from 'viem'
-import type { Hex } from '../rpc/hex.ts'
-import { newAccount, seller, signPayment, startSettler, termsOf } from '../settler.fixture.ts'
+import {
+  newAccount,
+  seller,
+  signPayment,
+  startSettler,
+  termsOf,
+} from '../../../../test/helpers/chains/evm/settler.ts'
+import type { Hex } from '../rpc/nodes.ts'
 
 /** Owner index and signature, as larger contract wallets wrap theirs. */
 const wrap = (signature: Hex): Hex =>

@@ -1,8 +1,16 @@
 import t from 'tap'
 import type { PaymentPayload } from '../../../../core/x402/types.ts'
-import type { Hex } from '../rpc/hex.ts'
-import { network, newAccount, seller, signPayment, startSettler, termsOf, usdc } from '../settler.fixture.ts'
-import { paymentWithTokensV, separatorsOf } from './plainSignature.ts'
+import {
+  network,
+  newAccount,
+  seller,
+  signPayment,
+  startSettler,
+  termsOf,
+  usdc,
+} from '../../../../test/helpers/chains/evm/settler.ts'
+import type { Hex } from '../rpc/nodes.ts'
+import { Digests, paymentWithTokensV } from './signedPayment.ts'
 
 /** v as hardware and MPC wallets write it: 0 or 1 where others write 27 or 28. */
 const withRecoveryId = (signed: Hex): Hex =>
@@ -33,10 +41,10 @@ t.test('a payment whose v is 0 or 1 is the same payment as with 27 or 28, and se
 
 t.test('only the payer’s own signature is changed', async (t) => {
   const terms = termsOf()
-  const separators = separatorsOf(network, [usdc])
+  const digests = new Digests(network, [usdc])
   const account = newAccount()
   const own = await signPayment(account, terms, {}, withRecoveryId)
-  t.match(signatureOf(paymentWithTokensV(own, usdc.address.toLowerCase(), separators)), /^0x.{128}1[bc]$/)
+  t.match(signatureOf(paymentWithTokensV(own, usdc.address.toLowerCase(), digests)), /^0x.{128}1[bc]$/)
   const ofAnother = await signPayment(account, terms, { from: newAccount().address }, withRecoveryId)
   const approvedHash = {
     ...own,
@@ -47,6 +55,6 @@ t.test('only the payer’s own signature is changed', async (t) => {
   }
   const usual = await signPayment(account, terms)
   for (const payment of [ofAnother, approvedHash, usual, { ...own, payload: {} }])
-    t.equal(paymentWithTokensV(payment, usdc.address, separators), payment)
-  t.equal(paymentWithTokensV(own, seller, separators), own, 'a token that is not known')
+    t.equal(paymentWithTokensV(payment, usdc.address, digests), payment)
+  t.equal(paymentWithTokensV(own, seller, digests), own, 'a token that is not known')
 })

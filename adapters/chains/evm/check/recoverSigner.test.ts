@@ -4,10 +4,11 @@ import { gunzipSync } from 'node:zlib'
 import fc from 'fast-check'
 import t from 'tap'
 import { recoverAddress } from 'viem'
-import { keccak256 } from '../../../../core/evm/keccak.ts'
-import type { Hex } from '../rpc/hex.ts'
-import { newAccount } from '../settler.fixture.ts'
-import { loadNativeSecp256k1, loadNobleSecp256k1, recoverSigner, secp256k1 } from './recoverSigner.ts'
+import { keccak256 } from '../../../../core/evm/hex.ts'
+import { newAccount } from '../../../../test/helpers/chains/evm/settler.ts'
+import type { Hex } from '../rpc/nodes.ts'
+import { loadNativeSecp256k1, loadNobleSecp256k1, secp256k1 } from '../settle/transaction.ts'
+import { recoverSigner } from './authorization.ts'
 
 const curves = [loadNativeSecp256k1(), loadNobleSecp256k1()]
 const order = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n
@@ -94,7 +95,7 @@ t.test(
       const hash = keccak256(Buffer.from(publicKey.uncompressed, 'hex').subarray(1))
       const address = `0x${Buffer.from(hash).toString('hex').slice(24)}`
       for (const { tcId, comment, msg, sig, result } of tests) {
-        // Ethereum has no DER: what is not two numbers of 32 bytes can't even be written down.
+        // Ethereum does not use DER, so a signature that is not two numbers of 32 bytes cannot be expressed.
         const compact = compactOf(Buffer.from(sig, 'hex'))
         if (compact === undefined) {
           if (result === 'valid') t.fail(`${tcId} could not be read`)
@@ -115,7 +116,7 @@ t.test(
   },
 )
 
-/** r and s as 64 bytes of hex, from strict DER; undefined for everything else. */
+/** `r` and `s` as 64 bytes of hex, from strict DER; undefined for other input. */
 function compactOf(der: Buffer): string | undefined {
   if (der[0] !== 0x30 || der[1] !== der.length - 2) return undefined
   const parts: string[] = []

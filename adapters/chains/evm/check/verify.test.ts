@@ -1,5 +1,5 @@
 import t from 'tap'
-import { newAccount, signPayment, startSettler, usdc } from '../settler.fixture.ts'
+import { newAccount, signPayment, startSettler, usdc } from '../../../../test/helpers/chains/evm/settler.ts'
 
 t.test('the chain’s own reasons are told', async (t) => {
   const { chain, settler, buyer, pay, terms } = await startSettler(t)
@@ -9,6 +9,7 @@ t.test('the chain’s own reasons are told', async (t) => {
   t.match(await settler.verify(used.payment, terms, used.identity, { storeId: 'store' }), {
     ok: false,
     reason: 'invalid_exact_evm_nonce_already_used',
+    message: /before you pay again/,
   })
 
   const { payment, identity } = await pay()

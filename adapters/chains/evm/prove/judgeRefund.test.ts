@@ -1,19 +1,24 @@
 import t from 'tap'
 import { evmPaymentKey, evmPaymentKeyPrefix } from '../../../../core/domain/payment.ts'
-import { topics } from '../../../../core/evm/token.ts'
+import { permit2Proxies } from '../../../../core/evm/permit2.ts'
+import { addressWord, topics, uintWord } from '../../../../core/evm/token.ts'
 import type { LogEntry, Receipt } from '../../../../core/evm/transferProof.ts'
-import { addressWord, uintWord } from '../../../../core/evm/words.ts'
 import type { TransferBack } from '../../../../core/ports/chains/refundProofs.ts'
-import { judgeRefund } from './judgeRefund.ts'
+import { judgeRefund } from './refundProofs.ts'
 
 const network = 'eip155:84532'
 const asset = '0x036CbD53842c5426634e7929541eC2318f3dCF7e'
 const seller = '0x00000000000000000000000000000000000000A1'
 const buyer = '0x00000000000000000000000000000000000000b2'
-const somebody = '0x00000000000000000000000000000000000000ee'
+const stranger = '0x00000000000000000000000000000000000000ee'
 const expected: TransferBack = {
-  ...{ network, asset, from: seller, to: buyer, amountAtomic: 10_000n },
-  ...{ transaction: '0x02', saleTransaction: '0x01' },
+  network,
+  asset,
+  from: seller,
+  to: buyer,
+  amountAtomic: 10_000n,
+  transaction: '0x02',
+  saleTransaction: '0x01',
 }
 
 const moved = (amount = '10000', from = seller, to = buyer, at = asset): Partial<LogEntry> => ({
@@ -41,23 +46,33 @@ t.test('a transfer from the seller to the buyer of at least the amount proves th
   t.strictSame(judge(moved()), proved)
   t.strictSame(judge(moved('10001')), proved, 'more is fine')
   t.strictSame(judge(moved('4000'), moved('6000')), proved, 'in two parts, too')
-  t.strictSame(judge(moved('5', somebody), moved('7', seller, somebody), moved()), proved)
+  t.strictSame(judge(moved('5', stranger), moved('7', seller, stranger), moved()), proved)
   t.strictSame(judge({ ...moved(), address: asset.toLowerCase() }), proved)
+})
+
+t.test('a payment of the seller by Permit2 for a purchase of its own is no refund', async (t) => {
+  const settled: Partial<LogEntry> = {
+    address: permit2Proxies.exact,
+    topics: [`0x${'5e'.repeat(32)}`],
+    data: '0x',
+  }
+  t.strictSame(judge(moved(), settled), { status: 'mismatch', what: 'sender' })
+  t.strictSame(judge(settled, moved()), proved, 'an event before the transfer belongs to another payment')
 })
 
 t.test('anything less proves nothing, and says what does not fit', async (t) => {
   const erc721 = { ...moved(), topics: [...moved().topics!, `0x${uintWord('10000')}`], data: '0x' }
   const cases: Record<string, [string, Partial<LogEntry>[]]> = {
     'no events': ['asset', []],
-    'another token': ['asset', [moved('10000', seller, buyer, somebody)]],
+    'another token': ['asset', [moved('10000', seller, buyer, stranger)]],
     'another event of the token': ['asset', [used(seller, `0x${'0c'.repeat(32)}`)]],
     'a collectible with that number': ['asset', [erc721]],
     'the wrong direction': ['recipient', [moved('10000', buyer, seller)]],
-    'to another wallet': ['recipient', [moved('10000', seller, somebody)]],
-    'from another wallet': ['sender', [moved('10000', somebody, buyer)]],
+    'to another wallet': ['recipient', [moved('10000', seller, stranger)]],
+    'from another wallet': ['sender', [moved('10000', stranger, buyer)]],
     'the buyer to itself': ['sender', [moved('10000', buyer, buyer)]],
     'one unit less': ['amount', [moved('9999')]],
-    'the rest from somebody else': ['amount', [moved('9999'), moved('1', somebody)]],
+    'the rest from somebody else': ['amount', [moved('9999'), moved('1', stranger)]],
     'sent back in the same transaction': ['amount', [moved(), moved('1', buyer, seller)]],
   }
   for (const [name, [what, logs]] of Object.entries(cases)) {
@@ -82,7 +97,7 @@ t.test('the authorisations of the seller that it used are named: each may be a p
   const [nonce, other] = [`0x${'0C'.repeat(32)}`, `0x${'0d'.repeat(32)}`]
   const key = (of: string) =>
     evmPaymentKey(evmPaymentKeyPrefix(network, asset), seller.toLowerCase(), of.toLowerCase())
-  t.strictSame(judge(used(seller, nonce), moved(), used(somebody, other), moved('1', somebody)), {
+  t.strictSame(judge(used(seller, nonce), moved(), used(stranger, other), moved('1', stranger)), {
     status: 'proved',
     paymentKeys: [key(nonce)],
   })

@@ -1,12 +1,10 @@
 import t from 'tap'
 import type { PaymentRecord } from '../../../../core/domain/payment.ts'
-import { topics } from '../../../../core/evm/token.ts'
-import { addressWord, uintWord } from '../../../../core/evm/words.ts'
+import { addressWord, topics, uintWord } from '../../../../core/evm/token.ts'
 import { type Log, silentLog } from '../../../../core/ports/log.ts'
-import type { LooseAnswer } from '../../../../core/rpc/answer.ts'
+import { type LooseResponse, RpcRefused, RpcUnreachable } from '../../../../core/rpc/post.ts'
 import type { Rpc, RpcCall } from '../../../../core/rpc/rpc.ts'
-import { RpcRefused, RpcUnreachable } from '../../../../core/rpc/rpcError.ts'
-import { network, recordOf, seller, usdc } from '../settler.fixture.ts'
+import { network, recordOf, seller, usdc } from '../../../../test/helpers/chains/evm/settler.ts'
 import { createRecovery } from './recovery.ts'
 
 const payer = `0x${'11'.repeat(20)}`
@@ -17,8 +15,14 @@ const hashOf = (n: number) => word(n, 'bb')
 const paymentOf = (n: number, changes: Partial<PaymentRecord> = {}): PaymentRecord => ({
   ...recordOf(
     {
-      ...{ key: `key-${n}`, network, asset: usdc.address, payer, nonce: nonceOf(n), payTo: seller },
-      ...{ amountAtomic: 10_000n, validBeforeMs: 3_000_000 },
+      key: `key-${n}`,
+      network,
+      asset: usdc.address,
+      payer,
+      nonce: nonceOf(n),
+      payTo: seller,
+      amountAtomic: 10_000n,
+      validBeforeMs: 3_000_000,
     },
     {
       settler: 'evm',
@@ -32,15 +36,15 @@ const paymentOf = (n: number, changes: Partial<PaymentRecord> = {}): PaymentReco
 })
 const payments = (count: number) => Array.from({ length: count }, (_, n) => paymentOf(n))
 
-/** A chain of which the test says what is on it; it counts what it is asked. */
+/** A chain whose state the test sets, and which counts its requests. */
 function scriptedChain({ number = 5_000, seconds = 2_900, confirmations = 1 } = {}) {
   const head = { number, timestamp: seconds, baseFee: 1n, blockGas: 30_000_000n, balance: 1n }
-  /** Transaction by its hash: in which block, what it moved or only used up, and whether it went through. */
+  /** Transaction by its hash: its block, what it moved or only used up, and whether it succeeded. */
   const mined = new Map<string, { block: number; nonces: string[]; reverted?: true; cancelled?: true }>()
-  const asked = new Map<string, number>()
+  const byMethod = new Map<string, number>()
   let requests = 0
-  let refuse: (call: RpcCall) => LooseAnswer | undefined = () => undefined
-  let numbersUsed = (_address: string, _block: number): number => 0
+  let refuse: (call: RpcCall) => LooseResponse | undefined = () => undefined
+  let noncesUsed = (_address: string, _block: number): number => 0
   const abandoned: (string | null)[] = []
 
   const logsOf = (transactionHash: string) => {
@@ -48,8 +52,8 @@ function scriptedChain({ number = 5_000, seconds = 2_900, confirmations = 1 } = 
     if (reverted) return []
     if (cancelled) {
       const [nonce] = nonces
-      const said = [topics.authorizationCanceled, `0x${addressWord(payer)}`, nonce]
-      return [{ address: usdc.address, topics: said, data: '0x', logIndex: '0x0', transactionHash }]
+      const result = [topics.authorizationCanceled, `0x${addressWord(payer)}`, nonce]
+      return [{ address: usdc.address, topics: result, data: '0x', logIndex: '0x0', transactionHash }]
     }
     return nonces.flatMap((nonce, i) => [
       {
@@ -91,7 +95,7 @@ function scriptedChain({ number = 5_000, seconds = 2_900, confirmations = 1 } = 
       return [...mined.keys()].flatMap(logsOf).filter(({ topics: [, , nonce] }) => nonces.includes(nonce!))
     },
     eth_sendRawTransaction: () => hashOf(0),
-    eth_getTransactionCount: ([of, block]) => `0x${numbersUsed(String(of), Number(block)).toString(16)}`,
+    eth_getTransactionCount: ([of, block]) => `0x${noncesUsed(String(of), Number(block)).toString(16)}`,
   }
   const rpc: Rpc = {
     call: () => Promise.reject(new Error('nothing is asked alone')),
@@ -99,13 +103,13 @@ function scriptedChain({ number = 5_000, seconds = 2_900, confirmations = 1 } = 
     batch: () => Promise.reject(new Error('nothing hangs on its neighbours')),
     async many(calls) {
       requests += Math.ceil(calls.length / 50)
-      return calls.map((call): LooseAnswer => {
-        asked.set(call.method, (asked.get(call.method) ?? 0) + 1)
+      return calls.map((call): LooseResponse => {
+        byMethod.set(call.method, (byMethod.get(call.method) ?? 0) + 1)
         return refuse(call) ?? { ok: true, result: say[call.method]!(call.params) }
       })
     },
   }
-  let isAway = false
+  let isUnavailable = false
   const warnings: string[] = []
   const log: Log = { ...silentLog, warn: (_facts, message) => void warnings.push(String(message)) }
   const recovery = createRecovery({
@@ -113,30 +117,33 @@ function scriptedChain({ number = 5_000, seconds = 2_900, confirmations = 1 } = 
     rpc,
     accounts: [
       {
-        ...{ id: 'evm', address: payer, mined: () => undefined, repair: async () => undefined },
+        id: 'evm',
+        address: payer,
+        mined: () => undefined,
+        repair: async () => undefined,
         abandon: ({ sequence }) => void abandoned.push(sequence),
       },
     ],
-    heads: { fresh: async () => (isAway ? Promise.reject(new Error('away')) : head) },
+    heads: { fresh: async () => (isUnavailable ? Promise.reject(new Error('away')) : head) },
   })
   return {
     ...recovery,
     head,
     mined,
-    asked,
+    byMethod,
     requests: () => requests,
     abandoned,
     warnings,
-    /** What it says to this, as it is. */
+    /** The unchanged response to this method. */
     say: (method: string, ...params: unknown[]) => say[method]!(params) as object,
-    use: (how: typeof numbersUsed) => void (numbersUsed = how),
+    use: (how: typeof noncesUsed) => void (noncesUsed = how),
     refuse: (how: typeof refuse) => void (refuse = how),
-    away: (is: boolean) => void (isAway = is),
+    away: (is: boolean) => void (isUnavailable = is),
   }
 }
 
-const nodeFault: LooseAnswer = { ok: false, error: new RpcUnreachable('away') }
-const tooMuch: LooseAnswer = { ok: false, error: new RpcRefused(-32602, 'too many topics') }
+const nodeFault: LooseResponse = { ok: false, error: new RpcUnreachable('away') }
+const tooMuch: LooseResponse = { ok: false, error: new RpcRefused(-32602, 'too many topics') }
 
 t.test('3,000 open payments that were mined are found with one call each, in 60 requests', async (t) => {
   const chain = scriptedChain()
@@ -145,16 +152,16 @@ t.test('3,000 open payments that were mined are found with one call each, in 60 
   const outcomes = await chain.recover(open)
   t.ok(outcomes.every(({ status }, n) => status === 'settled' && outcomes[n]))
   t.match(outcomes[7], { transaction: hashOf(7), event: '0', block: 4_990, chargedAtomic: 10_000n })
-  t.same([...chain.asked], [['eth_getTransactionReceipt', 3_000]])
+  t.same([...chain.byMethod], [['eth_getTransactionReceipt', 3_000]])
   t.equal(chain.requests(), 60)
 })
 
 t.test('3,000 that never left are sent again with three calls each', async (t) => {
   const chain = scriptedChain()
   const outcomes = await chain.recover(payments(3_000))
-  t.ok(outcomes.every((outcome) => outcome.status === 'pending' && outcome.lookAgainMs === 2_000))
+  t.ok(outcomes.every((outcome) => outcome.status === 'pending' && outcome.recheckMs === 2_000))
   t.same(
-    [...chain.asked],
+    [...chain.byMethod],
     ['eth_getTransactionReceipt', 'eth_call', 'eth_sendRawTransaction'].map((method) => [method, 3_000]),
   )
 })
@@ -170,12 +177,15 @@ t.test(
     t.same(
       outcomes,
       open.map((_, n) => ({
-        ...{ status: 'settled', transaction: foreign, event: String(2 * n), block: 4_900 },
+        status: 'settled',
+        transaction: foreign,
+        event: String(2 * n),
+        block: 4_900,
         chargedAtomic: 10_000n,
       })),
     )
-    t.equal(chain.asked.get('eth_getLogs'), 1)
-    t.equal(chain.asked.get('eth_getTransactionReceipt'), 101)
+    t.equal(chain.byMethod.get('eth_getLogs'), 1)
+    t.equal(chain.byMethod.get('eth_getTransactionReceipt'), 101)
   },
 )
 
@@ -217,9 +227,9 @@ for (const [what, spoil] of spoiledReceipts)
       )
       const outcomes = await chain.recover([paymentOf(0), paymentOf(1)])
       t.match(outcomes, [{ status: 'pending', reason: 'settlement_pending' }, { status: 'settled' }])
-      const unread = chain.warnings.filter((one) => one.includes('receipt that can not be read')).length
+      const unread = chain.warnings.filter((one) => one.includes('receipt that cannot be read')).length
       await chain.recover([paymentOf(0)])
-      t.equal(chain.warnings.filter((one) => one.includes('receipt that can not be read')).length, unread)
+      t.equal(chain.warnings.filter((one) => one.includes('receipt that cannot be read')).length, unread)
       t.equal(unread, isReadable(spoil) ? 0 : 1, 'which is said once')
       chain.refuse(() => undefined)
       t.strictSame(await chain.recover([paymentOf(0)]), [whole], 'and is found once a node says it')
@@ -249,7 +259,7 @@ t.test('what its payer has taken back is over once that is as deep as a payment 
   const chain = scriptedChain({ confirmations: 3 })
   chain.mined.set(hashOf(50), { block: 4_999, nonces: [nonceOf(0)], cancelled: true })
   t.match(await chain.recover([paymentOf(0)]), [{ status: 'pending', reason: 'settlement_pending' }])
-  t.equal(chain.asked.get('eth_sendRawTransaction'), undefined, 'there is nothing to be sent')
+  t.equal(chain.byMethod.get('eth_sendRawTransaction'), undefined, 'there is nothing to be sent')
   chain.head.number = 5_001
   t.match(await chain.recover([paymentOf(0)]), [
     { status: 'failed_final', reason: 'invalid_exact_evm_nonce_already_used' },
@@ -311,13 +321,17 @@ t.test(
 t.test('mined for nothing stays open, and is looked at rarely, until it expired with a margin', async (t) => {
   const chain = scriptedChain()
   chain.mined.set(hashOf(0), { block: 4_901, nonces: [], reverted: true })
-  const open = { status: 'pending', reason: 'invalid_exact_evm_transaction_failed', lookAgainMs: 60_000 }
+  const open = { status: 'pending', reason: 'invalid_exact_evm_transaction_failed', recheckMs: 60_000 }
   t.match(await chain.recover([paymentOf(0)]), [open])
   chain.head.timestamp = 3_020
-  t.match(await chain.recover([paymentOf(0)]), [{ ...open, lookAgainMs: 10_000 }], 'at its end it is told')
+  t.match(await chain.recover([paymentOf(0)]), [{ ...open, recheckMs: 10_000 }], 'at its end it is told')
   chain.head.timestamp = 3_029
-  t.match(await chain.recover([paymentOf(0)]), [{ ...open, lookAgainMs: 2_000 }])
-  t.equal(chain.asked.get('eth_sendRawTransaction'), undefined, 'nothing is sent: its account nonce is used')
+  t.match(await chain.recover([paymentOf(0)]), [{ ...open, recheckMs: 2_000 }])
+  t.equal(
+    chain.byMethod.get('eth_sendRawTransaction'),
+    undefined,
+    'nothing is sent: its account nonce is used',
+  )
   chain.head.timestamp = 3_030
   t.match(await chain.recover([paymentOf(0)]), [
     { status: 'failed_final', reason: 'invalid_exact_evm_transaction_failed' },
@@ -326,15 +340,15 @@ t.test('mined for nothing stays open, and is looked at rarely, until it expired 
 
 t.test('what is too late is looked at again when its margin is over, and not sent any more', async (t) => {
   const chain = scriptedChain()
-  for (const [timestamp, lookAgainMs] of [
+  for (const [timestamp, recheckMs] of [
     [3_000, 30_000],
     [3_018, 12_000],
     [3_029, 2_000],
   ] as const) {
     chain.head.timestamp = timestamp
-    t.match(await chain.recover([paymentOf(0)]), [{ status: 'pending', lookAgainMs }])
+    t.match(await chain.recover([paymentOf(0)]), [{ status: 'pending', recheckMs }])
   }
-  t.equal(chain.asked.get('eth_sendRawTransaction'), undefined)
+  t.equal(chain.byMethod.get('eth_sendRawTransaction'), undefined)
   chain.head.timestamp = 3_030
   t.match(await chain.recover([paymentOf(0)]), [{ status: 'failed_final' }])
 })
@@ -389,7 +403,7 @@ t.test(
     chain.use((_, block) => (block >= 4_998 ? 8 : 7))
     t.strictSame(await statuses(unsent(7), unsent(8), paymentOf(6)), ['rejected', 'pending', 'pending'])
     t.match(await chain.recover([unsent(7)]), [{ reason: 'settlement_never_sent' }])
-    t.strictSame(chain.asked.get('eth_sendRawTransaction'), 1, 'that of the one with bytes')
+    t.strictSame(chain.byMethod.get('eth_sendRawTransaction'), 1, 'that of the one with bytes')
 
     const over = { validBeforeMs: 2_000_000 }
     t.strictSame(await statuses(unsent(7, over)), ['failed_final'], 'what is over is over')
@@ -408,7 +422,7 @@ t.test(
       method === 'eth_getTransactionCount' ? { ok: true, result: '0xffffffffffffffffff' } : undefined,
     )
     t.strictSame(await statuses(unsent(7)), ['pending'], 'nor one that says nonsense')
-    const unknown: LooseAnswer = { ok: false, error: new RpcUnreachable('away') }
+    const unknown: LooseResponse = { ok: false, error: new RpcUnreachable('away') }
     chain.refuse(({ method }) => (method === 'eth_call' ? unknown : undefined))
     t.strictSame(await statuses(unsent(7)), ['pending'], 'nor while it is not known whether it is used')
   },

@@ -5,11 +5,11 @@ import { createServer, type Socket } from 'node:net'
 import t from 'tap'
 import { type WebSocket as Peer, WebSocketServer } from 'ws'
 import { silentLog as log } from '../../../../core/ports/log.ts'
-import { network, seller, startSettler, usdc } from '../settler.fixture.ts'
+import { network, seller, startSettler, usdc } from '../../../../test/helpers/chains/evm/settler.ts'
 import { createEvmSettler } from '../settler.ts'
 import { createHeadSocket } from './headSocket.ts'
 
-/** The chain that the settler is on, and a subscription. */
+/** The settler's chain, and a subscription. */
 const answerTo = (request: string) => {
   const { id, method } = JSON.parse(request)
   return JSON.stringify({ id, result: method === 'eth_chainId' ? '0x14a34' : '0x1' })
@@ -44,7 +44,7 @@ t.test(
     server.on('connection', (peer) => {
       peers.push(peer)
       most = Math.max(most, server.clients.size)
-      // Of the first three: cut at once, garbage, a subscription that never tells of a block.
+      // The first three connections: one is closed at once, one sends garbage, one never announces a block.
       if (peers.length === 1) peer.terminate()
       else if (peers.length === 2) peer.send('<html>')
       else peer.on('message', (data) => peer.send(answerTo(String(data))))
@@ -95,7 +95,7 @@ const acceptOf = (head: string) =>
 t.test('a connection that has died without a word is not kept waiting for one', async (t) => {
   const peers: Socket[] = []
   const frame = (text: string) => Buffer.concat([Buffer.from([0x81, text.length]), Buffer.from(text)])
-  // It says what it has to, and from then on it hears nothing, a farewell neither.
+  // It sends its messages, and from then on it reads nothing, not even a closing handshake.
   const server = createServer((peer) => {
     peers.push(peer)
     peer.on('error', () => {})
@@ -110,7 +110,9 @@ t.test('a connection that has died without a word is not kept waiting for one', 
   const { port } = server.address() as AddressInfo
   const subscribed = Promise.withResolvers<void>()
   const heads = createHeadSocket({
-    ...{ url: `ws://127.0.0.1:${port}`, chainId: 1, log },
+    url: `ws://127.0.0.1:${port}`,
+    chainId: 1,
+    log,
     onHead: () => subscribed.resolve(),
   })
   heads.need()

@@ -1,7 +1,7 @@
 import type { Log } from '../../../../core/ports/log.ts'
 import { createNodeSocket, type NodeMessage } from '../../nodeSocket.ts'
 
-/** A connection that nobody has needed for so long is given back. */
+/** How long the connection stays open while no receipt is expected, in ms. */
 const IDLE_MS = 60_000
 /** Ids of the two requests of a connection. */
 const chainQuestion = 1
@@ -9,27 +9,29 @@ const subscriptionQuestion = 2
 
 export interface HeadSocketOptions {
   readonly url: string
-  /** Blocks of another chain say nothing about this one: a node that serves it is not listened to. */
+  /** The expected chain. A node of another chain is ignored, because its blocks are unrelated. */
   readonly chainId: number
   readonly log: Log
-  /** Called for each new block, and once when the subscription begins: what was mined before is not told of. */
+  /**
+   * Called for each new block. Also called once when the subscription begins, because the node does not announce earlier blocks.
+   */
   readonly onHead: () => void
 }
 
 /**
- * Hears of new blocks over WebSocket (`eth_subscribe`, `newHeads`), sooner than by asking. It is a help and no more:
- * nothing depends on it, and whoever waits also asks over HTTP, if less often while this is open.
+ * Receives new blocks over WebSocket (`eth_subscribe`, `newHeads`) sooner than by polling. The connection is optional, because the
+ * settler also polls for receipts over HTTP. It polls less often while the connection is open.
  */
 export interface HeadSocket {
-  /** True while blocks are told. */
+  /** True while the node announces blocks. */
   readonly isOpen: boolean
-  /** Somebody waits: opens the connection, and opens it again after a loss. */
+  /** Opens the connection because a receipt is expected, and reopens it when it is lost. */
   need(): void
-  /** Nobody waits any more: it is closed after a while. */
+  /** Closes the connection after a while, because no receipt is expected any more. */
   rest(): void
   /**
-   * A transaction was found by asking whose block this should have told of: the connection is given up, and until a new
-   * one has told of a block {@link isOpen} is false. Connections die without a word behind proxies and NAT.
+   * Closes the connection, because polling found a transaction whose block the node should have announced. {@link isOpen} is false
+   * until a new connection has announced a block. Connections can die silently behind proxies and NAT.
    */
   doubt(): void
   close(): void
@@ -41,12 +43,12 @@ export function createHeadSocket({ url, chainId, log, onHead }: HeadSocketOption
   let isNeeded = false
   let idleTimer: NodeJS.Timeout | undefined
 
-  const hear = ({ id, result, method, params }: NodeMessage) => {
+  const onMessage = ({ id, result, method, params }: NodeMessage) => {
     if (id === chainQuestion && typeof result === 'string') {
-      if (Number(result) === chainId) return socket.ask(subscriptionQuestion, 'eth_subscribe', 'newHeads')
+      if (Number(result) === chainId) return socket.send(subscriptionQuestion, 'eth_subscribe', 'newHeads')
       log.warn(
         { expected: chainId, got: Number(result) },
-        'the node at wsUrl serves another chain; its blocks are not listened to',
+        'the node at wsUrl serves another chain, so its blocks are ignored',
       )
       socket.lose(true)
     } else if (id === subscriptionQuestion && typeof result === 'string') {
@@ -66,8 +68,8 @@ export function createHeadSocket({ url, chainId, log, onHead }: HeadSocketOption
     url,
     log,
     isNeeded: () => isNeeded,
-    onOpen: () => socket.ask(chainQuestion, 'eth_chainId'),
-    onMessage: hear,
+    onOpen: () => socket.send(chainQuestion, 'eth_chainId'),
+    onMessage,
     onLost() {
       subscription = undefined
     },

@@ -1,7 +1,13 @@
 import t from 'tap'
 import type { SettlementAttempt } from '../../../../core/domain/payment.ts'
-import type { Hex } from '../rpc/hex.ts'
-import { newAccount, recordOf, seller, signPayment, startSettler } from '../settler.fixture.ts'
+import {
+  newAccount,
+  recordOf,
+  seller,
+  signPayment,
+  startSettler,
+} from '../../../../test/helpers/chains/evm/settler.ts'
+import type { Hex } from '../rpc/nodes.ts'
 
 for (const roundTripMs of [40, 100]) {
   t.test(
@@ -52,8 +58,8 @@ for (const roundTripMs of [40, 100]) {
       t.match(outcomes[77], { status: 'pending', reason: 'invalid_exact_evm_transaction_failed' })
       t.equal(await chain.balanceUsdc(seller as Hex), 199n * 10_000n)
       t.ok(new Set(kept.map(({ sequence }) => sequence)).size <= 10, 'in some seven transactions')
-      const places = settled.map((one) => one.status === 'settled' && `${one.transaction} ${one.event}`)
-      t.equal(new Set(places).size, 199)
+      const indexes = settled.map((one) => one.status === 'settled' && `${one.transaction} ${one.event}`)
+      t.equal(new Set(indexes).size, 199)
       rpc.clear()
 
       await chain.setBlacklisted(poor, false)

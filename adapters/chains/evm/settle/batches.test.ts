@@ -2,7 +2,6 @@ import t from 'tap'
 import type { PaymentIdentity, SettlementAttempt } from '../../../../core/domain/payment.ts'
 import type { SettleOutcome } from '../../../../core/ports/chains/settler.ts'
 import type { PaymentPayload } from '../../../../core/x402/types.ts'
-import type { Hex } from '../rpc/hex.ts'
 import {
   newAccount,
   recordOf,
@@ -10,8 +9,9 @@ import {
   seller,
   signPayment,
   startSettler,
-} from '../settler.fixture.ts'
-import { transfersIn } from './transfersIn.ts'
+} from '../../../../test/helpers/chains/evm/settler.ts'
+import { transfersIn } from '../check/paymentCalls.ts'
+import type { Hex } from '../rpc/nodes.ts'
 
 interface Paying {
   readonly payment: PaymentPayload
@@ -20,7 +20,7 @@ interface Paying {
 
 type Store = (attempt: SettlementAttempt) => Promise<boolean>
 
-/** All of them at once, as calls do it: verified first, then settled. */
+/** Settles all payments at once as calls do, which verify first and then settle. */
 async function settleAll(
   { settler, terms }: Pick<SettlerFixture, 'settler' | 'terms'>,
   payments: readonly Paying[],
@@ -42,7 +42,7 @@ async function settleAll(
   )
 }
 
-/** Of buyers of their own, each with enough for one payment. */
+/** Payments of different buyers, each with enough for one payment. */
 async function paymentsOf({ chain, settler, terms }: SettlerFixture, count: number): Promise<Paying[]> {
   const payments: Paying[] = []
   for (let i = 0; i < count; i++) {
@@ -56,7 +56,7 @@ async function paymentsOf({ chain, settler, terms }: SettlerFixture, count: numb
   return payments
 }
 
-/** Keeps the last attempt of each payment, as the books do, and all that there were. */
+/** Keeps the last attempt of each payment, as the ledger does, and also all attempts. */
 function keeping() {
   const kept: SettlementAttempt[] = []
   const all: SettlementAttempt[] = []
@@ -98,7 +98,7 @@ t.test('payments that come at once land in one transaction, and each has an even
 })
 
 t.test('a payment that is alone waits for nobody, and is sent as it always was', async (t) => {
-  const fixture = await startSettler(t, { gatherMs: 60_000 })
+  const fixture = await startSettler(t, { batchWindowMs: 60_000 })
   await fixture.settler.start([])
   const { kept, storeOf } = keeping()
   t.same(statuses(await settleAll(fixture, [await fixture.pay()], storeOf)), ['settled'])
@@ -108,7 +108,7 @@ t.test('a payment that is alone waits for nobody, and is sent as it always was',
 })
 
 t.test('of so many payments as a transaction may settle the last one waits for nobody', async (t) => {
-  const fixture = await startSettler(t, { gatherMs: 60_000, maxPaymentsPerTransaction: 4 })
+  const fixture = await startSettler(t, { batchWindowMs: 60_000, maxPaymentsPerTransaction: 4 })
   await fixture.settler.start([])
   const payments = await paymentsOf(fixture, 8)
   const { kept, storeOf } = keeping()
@@ -133,7 +133,7 @@ t.test('one that fails on chain has an outcome of its own, and takes nobody with
   t.match(outcomes[2], { reason: 'invalid_exact_evm_transaction_failed', message: /without this one/ })
   t.equal(await chain.balanceUsdc(seller as Hex), 50_000n)
 
-  // The recovery says the same of it, and finds it once it can land and somebody has sent it.
+  // Recovery reports the same outcome, and finds the payment once it can land and another account has sent it.
   const record = recordOf(payments[2]!.identity, kept[2]!)
   t.match(await settler.recover([record]), [{ reason: 'invalid_exact_evm_transaction_failed' }])
 })
@@ -150,7 +150,7 @@ t.test('what somebody else has brought is settled by that, and the others by our
       authorization: Record<string, string>
       signature: Hex
     }
-    const { payCall } = await import('./payCall.ts')
+    const { payCall } = await import('../check/paymentCalls.ts')
     const { data } = payCall(chain.usdcAddress, { ...a, signature } as never, undefined)
     const [from] = await chain.rpc<[Hex]>('eth_accounts')
     observers = await chain.send({ from, to: chain.usdcAddress, data })
@@ -163,7 +163,7 @@ t.test('what somebody else has brought is settled by that, and the others by our
 })
 
 t.test(
-  'bytes that one payment of them is not stored for are never sent: the others go together without it',
+  'bytes that a single payment of them is not stored for are never sent: the others go together without it',
   async (t) => {
     for (const no of [async () => false, () => Promise.reject(new Error('disk full'))]) {
       const fixture = await startSettler(t)
@@ -271,19 +271,19 @@ t.test('a chain without Multicall3 settles each by itself, and asks nothing more
   const fixture = await startSettler(t)
   const { chain, settler, rpc } = fixture
   await chain.rpc('anvil_setCode', chain.multicall3Address, '0x')
-  const asked = new Set<unknown>()
+  const requests = new Set<unknown>()
   rpc.onCall((method, [of]) => {
-    if (method === 'eth_getCode') asked.add(of)
+    if (method === 'eth_getCode') requests.add(of)
   })
   await settler.start([])
   const payments = await paymentsOf(fixture, 4)
   const { kept, storeOf } = keeping()
   t.same(statuses(await settleAll(fixture, payments, storeOf)), all(4, 'settled'))
   t.equal(new Set(kept.map(({ sequence }) => sequence)).size, 4)
-  t.same([...asked], [chain.usdcAddress], 'whether a payer is a plain account does not matter')
+  t.same([...requests], [chain.usdcAddress], 'whether a payer is a plain account does not matter')
 })
 
-/** Runs until there is no gas left: for(;;){} */
+/** Runs until all gas is used: for(;;){} */
 const endless = '0x5b600056'
 
 t.test(
@@ -295,7 +295,7 @@ t.test(
     const payments = await paymentsOf(fixture, 6)
     const { kept, storeOf, all: stored } = keeping()
     const outcomes = await settleAll(fixture, payments, storeOf, () =>
-      // What EIP-7702 allows to any account: the token asks its code from now on.
+      // EIP-7702 allows this for any account. From now on the token asks the account's code.
       chain.rpc('anvil_setCode', payments[1]!.identity.payer, endless),
     )
     t.same(statuses(outcomes), ['settled', 'pending', 'settled', 'settled', 'settled', 'settled'])

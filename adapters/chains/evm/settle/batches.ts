@@ -1,100 +1,136 @@
-import type { EvmCall } from '../../../../core/evm/token.ts'
-import { uintWord } from '../../../../core/evm/words.ts'
+import { type EvmCall, uintWord } from '../../../../core/evm/token.ts'
 import type { Rpc } from '../../../../core/rpc/rpc.ts'
 import type { EvmSettlerOptions } from '../options.ts'
-import type { EvmKeys } from './evmKeys.ts'
-import type { Sent } from './landing.ts'
+import type { Store } from './account.ts'
+import type { EvmKeys } from './keys.ts'
 import { aggregate3, multicall3 } from './multicall.ts'
-import type { Store } from './settlingAccount.ts'
+import type { Sent } from './receipts.ts'
 
 /**
- * Gas that each payment adds to what a transaction of many may use: about twice what a transfer of USDC by authorisation
- * takes to an account that had none. What is not used is not paid.
+ * Gas limit that each payment adds to a batch. A USDC transfer by authorization to an empty account takes about half of it. Unused
+ * gas costs nothing.
  */
 const CALL_GAS = 150_000
 const BASE_GAS = 60_000
-/** A transaction may ask for this part of a block at most: a larger one waits for an emptier block than the others. */
+/**
+ * A transaction may use at most this fraction (1/4) of a block's gas, because larger transactions wait longer for a block with
+ * room.
+ */
 const BLOCK_PARTS = 4n
-/** The longest that the first payment of a group waits, in ms, while others come one after the other. */
-const LONGEST_TIMES = 10
-/** After a transaction of several that left out a payment which could land by itself: so long each is sent alone, in ms. */
+/** How long the first payment of a batch waits while further payments keep coming, in batch windows. */
+const MAX_WINDOWS = 10
+/** How long payments are sent one by one, in ms, after a payment failed in a batch although it could land alone. */
 const ALONE_MS = 60_000
-/** After an answer that there is no Multicall3 here, and after no answer. */
-const ASK_AGAIN_MS = 600_000
+/** How long after Multicall3 was missing, or after no response, the chain is asked for it again, in ms. */
+const PROBE_AGAIN_MS = 600_000
 const RETRY_MS = 30_000
 
-export interface BatchesParts {
+export interface BatchesDeps {
   readonly options: Required<EvmSettlerOptions>
   readonly rpc: Rpc
   readonly keys: EvmKeys
 }
 
 /**
- * Settles payments that come at the same time by one transaction: Multicall3 makes their calls, and each may fail by itself.
- * Only payments of plain accounts: their call costs what the token's own code costs, while a wallet's code could use up what
- * was meant for the others. Whichever key sends it is chosen when it is full: so it is transactions that are spread over keys.
+ * Settles payments that come at the same time in one transaction. Multicall3 makes their calls, and the failure of one call does
+ * not affect the others. Only payments of plain accounts (without contract code) are batched, because a wallet contract could use
+ * up the gas of the other calls. The key is chosen when the batch is full, so that transactions are spread over the keys.
  */
-export interface Batches {
-  /** Finds out whether the chain has Multicall3; before that nothing is joined. Never rejects. */
-  probe(): Promise<void>
-  /** Whether payments are joined at all. */
-  readonly isOn: boolean
+export class Batches {
+  readonly #deps: BatchesDeps
+  readonly #callGas: number
+  #isThere = false
+  #probedAtMs = Number.NEGATIVE_INFINITY
+  #probeAgainMs = RETRY_MS
+  #aloneUntilMs = Number.NEGATIVE_INFINITY
+  #batch: Joining[] = []
+  #firstAtMs = 0
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(deps: BatchesDeps) {
+    this.#deps = deps
+    this.#callGas = Math.min(CALL_GAS, deps.options.maxGas)
+  }
+
   /**
-   * Waits for others for a moment. Never rejects.
-   *
-   * @returns `alone` where it has to be sent by itself, with bytes of its own; `not_stored` where its store has said no
+   * Finds out whether the chain has Multicall3. Until then payments are not batched. An address without code accepts any call and
+   * does nothing, so the probe checks the response. Never rejects.
    */
-  join(call: EvmCall, store: Store): Promise<Sent | 'alone' | 'not_stored'>
-  /** A payment that a transaction of several left out could land by itself: whatever it was, it is not asked for again now. */
-  distrust(): void
-}
-
-export function createBatches(parts: BatchesParts): Batches {
-  const { options, rpc, keys } = parts
-  const { network, log, clock, maxPaymentsPerTransaction: most, gatherMs } = options
-  const callGas = Math.min(CALL_GAS, options.maxGas)
-  let isThere = false
-  let askedAtMs = Number.NEGATIVE_INFINITY
-  let askAgainMs = RETRY_MS
-  let aloneUntilMs = Number.NEGATIVE_INFINITY
-  let group: Joining[] = []
-  let firstAtMs = 0
-  let timer: NodeJS.Timeout | undefined
-
-  /** An address without code takes any call and does nothing: whatever stands there has to answer as Multicall3 does. */
-  const probe = async (): Promise<void> => {
-    askedAtMs = clock.now()
-    askAgainMs = RETRY_MS
+  async probe(): Promise<void> {
+    const { options, rpc } = this.#deps
+    const { network, log, clock } = options
+    this.#probedAtMs = clock.now()
+    this.#probeAgainMs = RETRY_MS
     try {
-      const answer = await rpc.call('eth_call', { to: multicall3, data: aggregate3([]).data }, 'latest')
-      isThere = answer === noResults
+      const response = await rpc.call('eth_call', { to: multicall3, data: aggregate3([]).data }, 'latest')
+      this.#isThere = response === noResults
     } catch {
       return
     }
-    askAgainMs = ASK_AGAIN_MS
-    log.debug({ network, isThere }, 'the chain was asked for Multicall3')
+    this.#probeAgainMs = PROBE_AGAIN_MS
+    log.debug({ network, isThere: this.#isThere }, 'the chain was queried for Multicall3')
   }
 
-  const mostOf = (): number => {
+  /** Whether payments are batched at all. */
+  get isOn(): boolean {
+    const { maxPaymentsPerTransaction, clock } = this.#deps.options
+    if (maxPaymentsPerTransaction === 1) return false
+    if (Math.abs(clock.now() - this.#probedAtMs) >= this.#probeAgainMs && !this.#isThere) void this.probe()
+    return this.#isThere && performance.now() >= this.#aloneUntilMs
+  }
+
+  /**
+   * Waits a moment for further payments. Never rejects.
+   *
+   * @returns `alone` if the caller has to send the payment in a transaction of its own; `not_stored` if its store refused the
+   * attempt
+   */
+  join(call: EvmCall, store: Store): Promise<Sent | 'alone' | 'not_stored'> {
+    const { batchWindowMs } = this.#deps.options
+    return new Promise((resolve) => {
+      this.#batch.push({ call, store, resolve })
+      if (this.#batch.length >= this.#maxPayments()) return this.#flush()
+      const nowMs = performance.now()
+      if (this.#batch.length === 1) this.#firstAtMs = nowMs
+      clearTimeout(this.#timer)
+      const leftMs = Math.max(0, this.#firstAtMs + MAX_WINDOWS * batchWindowMs - nowMs)
+      this.#timer = setTimeout(() => this.#flush(), Math.min(batchWindowMs, leftMs))
+    })
+  }
+
+  /** Stops batching for a while, because a payment failed in a batch although it could land alone. */
+  distrust(): void {
+    const { network, log } = this.#deps.options
+    this.#aloneUntilMs = performance.now() + ALONE_MS
+    log.warn(
+      { network },
+      'a transaction of several payments left out a valid payment, so each payment is sent alone for now',
+    )
+  }
+
+  #maxPayments(): number {
+    const { options, keys } = this.#deps
+    const most = options.maxPaymentsPerTransaction
     const blockGas = keys.all[0]!.heads.lately()?.blockGas
     if (blockGas === undefined) return most
-    const room = (Number(blockGas / BLOCK_PARTS) - BASE_GAS) / callGas
+    const room = (Number(blockGas / BLOCK_PARTS) - BASE_GAS) / this.#callGas
     return Math.max(1, Math.min(most, Math.floor(room)))
   }
 
-  const flush = (): void => {
-    clearTimeout(timer)
-    timer = undefined
-    const members = group
-    group = []
+  #flush(): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+    const members = this.#batch
+    this.#batch = []
     if (members.length === 1) members[0]!.resolve('alone')
-    else void settleTogether(members)
+    else void this.#settleTogether(members)
   }
 
-  /** @param isAgain without those whose stores have said no to the first transaction */
-  const settleTogether = async (members: readonly Joining[], isAgain = false): Promise<void> => {
+  /** @param isAgain whether this is the second attempt, without the payments whose stores refused the first */
+  async #settleTogether(members: readonly Joining[], isAgain = false): Promise<void> {
+    const { options, keys } = this.#deps
     try {
-      const gas = BASE_GAS + members.length * callGas
+      const gas = BASE_GAS + members.length * this.#callGas
       const call = aggregate3(members.map((member) => member.call))
       const stores = members.map(({ store }) => store)
       const sending = await keys.send(call, gas, stores)
@@ -104,43 +140,17 @@ export function createBatches(parts: BatchesParts): Batches {
           for (const { resolve } of members) resolve(sent)
           return
         }
-        // Bytes that charge somebody who does not stand in the books are never sent: the others go without it. Anybody can have such a
-        // one at any time, and must not keep all others from being settled together; twice in a row nobody waits for that.
+        // The gateway never sends bytes that charge for a payment without a ledger entry, so the batch is signed again without that
+        // payment. There is only one such retry, because a payer can cause it at any time and must not delay the other payments.
         for (const [i, { resolve }] of members.entries()) if (!isStored[i]) resolve('not_stored')
         const others = members.filter((_, i) => isStored[i])
-        if (!isAgain && others.length > 1) return await settleTogether(others, true)
+        if (!isAgain && others.length > 1) return await this.#settleTogether(others, true)
       }
     } catch (error) {
+      const { network, log } = options
       log.warn({ network, error: String(error) }, 'payments could not be settled together')
     }
     for (const { resolve } of members) resolve('alone')
-  }
-
-  return {
-    probe,
-    get isOn() {
-      if (most === 1) return false
-      if (Math.abs(clock.now() - askedAtMs) >= askAgainMs && !isThere) void probe()
-      return isThere && performance.now() >= aloneUntilMs
-    },
-    join(call, store) {
-      return new Promise((resolve) => {
-        group.push({ call, store, resolve })
-        if (group.length >= mostOf()) return flush()
-        const nowMs = performance.now()
-        if (group.length === 1) firstAtMs = nowMs
-        clearTimeout(timer)
-        const leftMs = Math.max(0, firstAtMs + LONGEST_TIMES * gatherMs - nowMs)
-        timer = setTimeout(flush, Math.min(gatherMs, leftMs))
-      })
-    },
-    distrust() {
-      aloneUntilMs = performance.now() + ALONE_MS
-      log.warn(
-        { network },
-        'a transaction of several payments left out a good one; each is sent alone for now',
-      )
-    },
   }
 }
 
@@ -150,5 +160,5 @@ interface Joining {
   readonly resolve: (outcome: Sent | 'alone' | 'not_stored') => void
 }
 
-/** An empty list of results, as a call returns it: where the list begins, and its length. */
+/** A call returns this for an empty list of results. The words are the offset of the list and its length. */
 const noResults = `0x${uintWord('32')}${uintWord('0')}`

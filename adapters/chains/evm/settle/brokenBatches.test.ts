@@ -2,10 +2,6 @@ import t from 'tap'
 import type { PaymentIdentity, PaymentRecord, SettlementAttempt } from '../../../../core/domain/payment.ts'
 import type { SettleOutcome } from '../../../../core/ports/chains/settler.ts'
 import { systemClock as clock } from '../../../../core/ports/clock.ts'
-import { createMemory } from '../../../memory/store/memory.ts'
-import { openMemory } from '../../../memory/store/openMemory.ts'
-import { reasons } from '../reasons.ts'
-import type { Hex } from '../rpc/hex.ts'
 import {
   network,
   newAccount,
@@ -14,13 +10,16 @@ import {
   seller,
   signPayment,
   startSettler,
-} from '../settler.fixture.ts'
-import { transfersIn } from './transfersIn.ts'
+} from '../../../../test/helpers/chains/evm/settler.ts'
+import { openTestStore } from '../../../../test/helpers/store/testStore.ts'
+import { transfersIn } from '../check/paymentCalls.ts'
+import { reasons } from '../reasons.ts'
+import type { Hex } from '../rpc/nodes.ts'
 
-/** Runs until there is no gas left: for(;;){} */
+/** Runs until all gas is used: for(;;){} */
 const endless = '0x5b600056'
 
-/** Six payments in one transaction, of which the second uses up the gas of those after it. */
+/** Six payments in one transaction, of which the second uses up the gas of the later ones. */
 async function settleBroken(
   fixture: SettlerFixture,
   meanwhile: () => void,
@@ -106,12 +105,12 @@ for (const [what, fault] of [
 t.test(
   'what a transaction of several left out costs its share of that, and what it is sent with alone, whoever finds that',
   async (t) => {
-    const gasBook = openMemory({ memory: createMemory(clock), clock }).gas
+    const gasBook = openTestStore({ clock, storeClock: clock }).gas
     const fixture = await startSettler(t, { gasBook, receiptTimeoutMs: 1_000 })
     const { rpc, chain, settler, another } = fixture
     let from: string | undefined
     const balance = async () => BigInt(await chain.rpc<string>('eth_getBalance', from, 'latest'))
-    from = (await settler.keys![0]!.look()).address
+    from = (await settler.keys![0]!.readState()).address
     const before = await balance()
     const { outcomes, identities, last } = await settleBroken(fixture, () => {
       let isFirst = true

@@ -4,9 +4,6 @@ import { encodeFunctionData, parseAbi } from 'viem/utils'
 import type { PaymentIdentity, SettlementAttempt } from '../../../../core/domain/payment.ts'
 import type { SettleOutcome, Settler } from '../../../../core/ports/chains/settler.ts'
 import type { PaymentPayload } from '../../../../core/x402/types.ts'
-import type { Authorization } from '../check/authorization.ts'
-import { reasons } from '../reasons.ts'
-import type { Hex } from '../rpc/hex.ts'
 import {
   newAccount,
   recordOf,
@@ -14,10 +11,12 @@ import {
   seller,
   signPayment,
   startSettler,
-} from '../settler.fixture.ts'
+} from '../../../../test/helpers/chains/evm/settler.ts'
+import type { Authorization } from '../check/authorization.ts'
+import { payCall, transfersIn } from '../check/paymentCalls.ts'
+import { reasons } from '../reasons.ts'
+import type { Hex } from '../rpc/nodes.ts'
 import { aggregate3 } from './multicall.ts'
-import { payCall } from './payCall.ts'
-import { transfersIn } from './transfersIn.ts'
 
 const abi = parseAbi(['function cancelAuthorization(address authorizer, bytes32 nonce, bytes signature)'])
 const cancelTypes = {
@@ -38,7 +37,7 @@ interface Call {
   readonly data: string
 }
 
-/** Of buyers of their own, each with enough for one payment. */
+/** Payments of different buyers, each with enough for one payment. */
 async function paymentsOf({ chain, settler, terms }: SettlerFixture, count: number): Promise<Paying[]> {
   const payments: Paying[] = []
   for (let i = 0; i < count; i++) {
@@ -52,7 +51,7 @@ async function paymentsOf({ chain, settler, terms }: SettlerFixture, count: numb
   return payments
 }
 
-/** What anybody may send who has seen the payment. */
+/** A transaction that any account that has seen the payment may send. */
 function transferOf({ chain }: SettlerFixture, { payment }: Paying): Call {
   const { authorization, signature } = payment.payload as {
     readonly authorization: Omit<Authorization, 'signature'>
@@ -132,8 +131,8 @@ for (const [what, takesBack, brings] of [
   ['somebody else brings all of them', false, true],
   ['a payer takes his back and somebody else brings all of them', true, true],
 ] as const) {
-  for (const place of ['before', 'behind'] as const) {
-    t.test(`${what}, in the block of ours and ${place} it`, async (t) => {
+  for (const index of ['before', 'behind'] as const) {
+    t.test(`${what}, in the block of ours and ${index} it`, async (t) => {
       const fixture = await startSettler(t)
       const { chain, rpc, settler } = fixture
       await settler.start([])
@@ -151,7 +150,7 @@ for (const [what, takesBack, brings] of [
           if (method.startsWith('eth_sendRawTransaction')) resolve()
         })
       })
-      const isBefore = place === 'before'
+      const isBefore = index === 'before'
       const settled = settling(fixture, settler, payments, kept, isBefore ? meddle : undefined)
       await isSent
       if (!isBefore) await meddle()
@@ -195,7 +194,7 @@ t.test('what was taken back while nobody ran holds up nobody: its account number
   await next.start(kept.map((attempt) => ({ ...attempt, bytes: '' })))
   const records = payments.map(({ identity }, i) => recordOf(identity, kept[i]!))
   t.match(await next.recover(records), [isSpent, isSpent, isSpent])
-  // They are open no more in the store; of what stays so for two looks the number is filled.
+  // They are no longer open in the store. Once two checks have found that, their nonces are filled.
   for (let look = 0; look < 2; look++) await next.keys![0]!.followUp!(async () => [])
   t.match(await settling(fixture, next, await paymentsOf(fixture, 1), []), [{ status: 'settled' }])
   t.equal(await chain.balanceUsdc(seller as Hex), 10_000n)

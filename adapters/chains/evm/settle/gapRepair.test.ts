@@ -2,34 +2,31 @@ import t from 'tap'
 import { parseTransaction } from 'viem/utils'
 import { silentLog as log } from '../../../../core/ports/log.ts'
 import type { Rpc } from '../../../../core/rpc/rpc.ts'
-import type { Hex } from '../rpc/hex.ts'
-import { createGapRepair } from './gapRepair.ts'
-import { createKnownNonces } from './knownNonces.ts'
-import { createNonceQueue } from './nonceQueue.ts'
-import { signTransaction } from './signTransaction.ts'
+import type { Hex } from '../rpc/nodes.ts'
+import { GapRepair } from './gapRepair.ts'
+import { KnownNonces, NonceQueue } from './nonces.ts'
+import { signTransaction } from './transaction.ts'
 
 const fees = { maxFeePerGas: 2n, maxPriorityFeePerGas: 1n }
 const to = `0x${'22'.repeat(20)}`
 
-/** Repairs of a key that a former process has signed with below 9, and the numbers that were filled. */
+/** Repairs of a key with which a former process signed below nonce 9, and the nonces that were filled. */
 function repairing(pendingOf: (asked: number) => number) {
   const filled: number[] = []
-  let asked = 0
+  let requestCount = 0
   const rpc = {
     async call(_: string, bytes: unknown) {
       filled.push(parseTransaction(bytes as Hex).nonce ?? 0)
       return '0x'
     },
   } as Rpc
-  const repairs = createGapRepair({
-    ...{
-      network: 'eip155:84532',
-      rpc,
-      log,
-      queue: createNonceQueue(async () => 9),
-      known: createKnownNonces(),
-    },
-    countOf: async (block) => (block === 'latest' ? 6 : pendingOf(asked++)),
+  const repairs = new GapRepair({
+    network: 'eip155:84532',
+    rpc,
+    log,
+    queue: new NonceQueue(async () => 9),
+    known: new KnownNonces(),
+    countOf: async (block) => (block === 'latest' ? 6 : pendingOf(requestCount++)),
     strandedMs: () => 900_000,
     currentFees: async () => fees,
     signFiller(nonce, gas) {

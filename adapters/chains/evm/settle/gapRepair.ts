@@ -2,183 +2,184 @@ import type { NetworkId } from '../../../../core/domain/network.ts'
 import type { SettlementAttempt } from '../../../../core/domain/payment.ts'
 import type { Log } from '../../../../core/ports/log.ts'
 import type { Rpc } from '../../../../core/rpc/rpc.ts'
-import { type BroadcastResult, broadcast } from './broadcast.ts'
-import type { Fees } from './fees.ts'
-import { type KnownNonces, MOST_FILLED } from './knownNonces.ts'
-import type { NonceQueue } from './nonceQueue.ts'
+import { type KnownNonces, MAX_FILLED, type NonceQueue } from './nonces.ts'
+import { type BroadcastResult, broadcast, type Fees } from './transaction.ts'
 
-/** Before what could not be filled is tried again, and twice as late each time up to the most. */
+/** First pause before a failed repair is retried, in ms. It doubles up to the maximum. */
 const REPAIR_AGAIN_MS = 100
 const MAX_REPAIR_AGAIN_MS = 5_000
-
-/** Sent beside each other, lowest first: whoever takes a key over may find fifty of them, and payments wait behind the last. */
-const AT_ONCE = 16
-
-/** What an empty transfer takes. */
+/**
+ * Transactions that are sent at once, lowest nonce first. A new lease holder may adopt fifty, and payments wait for the last one.
+ */
+const MAX_SENT_AT_ONCE = 16
+/** Gas of an empty transfer. */
 const FILLER_GAS = 21_000
 
-/** Sees to it that an account's nonces are used without a gap: a transaction behind one is not mined. */
-export interface GapRepair {
-  /** There are nonces that no payment will use, or nonces of a former process that have not been looked at. */
-  readonly hasGaps: boolean
-  /** When the chain was last asked, by this machine's monotonic clock. */
-  readonly lookedAtMs: number
-  /** A former process signed below this nonce: which of them nobody stored is found out at the next repair. */
-  adoptBelow(nonce: number): void
-  /** Sends again what the pool has lost, and fills what no payment will use. One at a time; never rejects. */
-  repair(): Promise<void>
-  /** Repairs after so long, in ms, instead of when it would otherwise. */
-  repairIn(ms: number): void
-  /** Sends nothing more; resolves when nothing is being sent. */
-  close(): Promise<void>
-}
-
-export interface GapRepairParts {
+export interface GapRepairDeps {
   readonly network: NetworkId
   readonly rpc: Rpc
   readonly log: Log
   readonly queue: NonceQueue
   readonly known: KnownNonces
-  /** The account's next nonce by `latest` or `pending`. */
+  /** The account's next nonce in the block `latest` or `pending`. */
   readonly countOf: (block: string) => Promise<number>
-  /** How long transactions wait behind a nonce that nobody here knows before it is filled, in ms. */
+  /** How long transactions wait behind a nonce without a record here before it is filled, in ms. */
   readonly strandedMs: (nonce: number) => number
-  /** Fees for a transaction that only uses up a nonce; undefined while they are above the cap. */
+  /** Fees for a filler (an empty transaction that uses up a nonce); undefined while they are above the cap. */
   readonly currentFees: () => Promise<Fees | undefined>
-  /** A transaction of nothing to the account itself. */
+  /** Signs a filler: a transfer of 0 ether to the account itself. */
   readonly signFiller: (nonce: number, gas: number, fees: Fees) => SettlementAttempt
-  /** Whether this is still the process that has the key. */
+  /** Whether this process still holds the key's lease. */
   readonly mayGoOn: () => boolean
   /**
-   * Nonces of payments that are open in the store, and whether the bytes there may be sent; undefined where nobody has told the way
-   * there.
+   * Nonces of payments that are open in the database, and whether their stored bytes may be sent. Undefined until open payments are
+   * adopted.
    */
   readonly openInStore: () => Promise<ReadonlyMap<number, boolean>> | undefined
 }
 
-export function createGapRepair(parts: GapRepairParts): GapRepair {
-  const { network, rpc, log, queue, known, countOf, mayGoOn } = parts
-  const { live, abandoned, formerlyMined } = known
-  /** Below this a former process signed, and which of its nonces nobody stored has to be found out. */
-  let adoptedBelow = 0
-  let lookedAtMs = performance.now()
-  let repairing: Promise<void> | undefined
-  let isClosed = false
-  let timer: NodeJS.Timeout | undefined
-  let againMs = REPAIR_AGAIN_MS
+/** Makes sure that an account uses its nonces without a gap, because the chain mines no transaction above a gap. */
+export class GapRepair {
+  readonly #deps: GapRepairDeps
+  /** A former process signed below this nonce. The next repair finds out which of those nonces have no stored payment. */
+  #adoptedBelow = 0
+  #checkedAtMs = performance.now()
+  #repairing: Promise<void> | undefined
+  #isClosed = false
+  #timer: NodeJS.Timeout | undefined
+  #againMs = REPAIR_AGAIN_MS
 
-  const hasGaps = () => queue.hasGaps || abandoned.size > 0 || adoptedBelow > 0 || known.isStranded
-
-  /** Uses up a nonce whose transaction is pointless now: nothing to ourselves, at today's fees. */
-  const fill = async (nonce: number): Promise<BroadcastResult['taken'] | undefined> => {
-    const fees = await parts.currentFees()
-    // Another process has the key by now, and may have a payment for this number.
-    if (fees === undefined || !mayGoOn()) return undefined
-    const { bytes } = parts.signFiller(nonce, FILLER_GAS, fees)
-    const { taken } = await broadcast(rpc, bytes)
-    log.info({ network, nonce, taken }, 'filled an account nonce that no payment will use')
-    if (taken !== 'yes') return taken
-    abandoned.delete(nonce)
-    const mostWei = BigInt(FILLER_GAS) * fees.maxFeePerGas
-    live.set(nonce, { bytes, mostWei, payments: 0, sinceMs: performance.now(), isFiller: true })
-    return taken
+  constructor(deps: GapRepairDeps) {
+    this.#deps = deps
   }
 
-  /** What the store has a payment for that may be sent is the recovery's to send again, as it was signed. */
-  const withoutOpen = async (nonces: readonly number[]): Promise<readonly number[]> => {
+  /** Whether there are nonces that no payment will use, or unchecked nonces of a former process. */
+  get hasGaps(): boolean {
+    const { queue, known } = this.#deps
+    return queue.hasGaps || known.abandoned.size > 0 || this.#adoptedBelow > 0 || known.isStranded
+  }
+
+  /** When the chain was last asked, in ms on the monotonic clock. */
+  get checkedAtMs(): number {
+    return this.#checkedAtMs
+  }
+
+  /** Records that a former process signed below this nonce. */
+  adoptBelow(nonce: number): void {
+    this.#adoptedBelow = Math.max(this.#adoptedBelow, nonce)
+  }
+
+  /**
+   * Sends transactions again that the pool has lost, and fills the nonces that no payment will use. One repair runs at a time.
+   * Never rejects.
+   */
+  repair(): Promise<void> {
+    this.#repairing ??= this.#repairOnce()
+      .catch((error: unknown) => {
+        const { network, known, log } = this.#deps
+        known.forgetStranded()
+        log.warn({ network, error: String(error) }, 'could not fill the gaps between nonces')
+      })
+      .finally(() => {
+        this.#repairing = undefined
+        this.#againMs = this.hasGaps ? Math.min(2 * this.#againMs, MAX_REPAIR_AGAIN_MS) : REPAIR_AGAIN_MS
+        if (this.hasGaps) this.repairIn(this.#againMs)
+      })
+    return this.#repairing
+  }
+
+  /** Schedules the next repair in this many ms, instead of at the planned time. */
+  repairIn(ms: number): void {
+    if (this.#isClosed) return
+    clearTimeout(this.#timer)
+    this.#timer = setTimeout(() => this.repair(), ms)
+    this.#timer.unref()
+  }
+
+  /** Stops sending; resolves once no send is in progress. */
+  async close(): Promise<void> {
+    this.#isClosed = true
+    clearTimeout(this.#timer)
+    await this.#repairing
+  }
+
+  async #repairOnce(): Promise<void> {
+    const { network, log, known, countOf, mayGoOn, strandedMs } = this.#deps
+    const { live, abandoned, formerlyMined } = known
+    if (!mayGoOn()) return
+    this.#abandonGivenBack()
+    const [latest, pooledFirst] = [await countOf('latest'), await countOf('pending')]
+    // A nonce without a stored payment is filled after two responses agree that it is unused, because one node may lag and another
+    // may return too high a count.
+    const secondReport = this.#adoptedBelow > 0 ? await countOf('pending') : pooledFirst
+    const pooled = Math.min(pooledFirst, secondReport)
+    const unused = Math.max(pooledFirst, secondReport)
+    // The pool's count includes every used nonce, so the lower of the two counts limits the damage of one wrong response.
+    const mined = Math.min(latest, pooled)
+    // Recovery sends the transactions again that a reorganization undid, as they were signed.
+    const first = this.#adoptedBelow - unused > MAX_FILLED ? this.#adoptedBelow : unused
+    if (first !== unused)
+      log.error(
+        { network, nonce: unused, signedBelow: this.#adoptedBelow },
+        'payments were signed with nonces far above those that the settling account has used, because a node returned a wrong count. These payments cannot be mined, and no buyer is charged. The nonces in between are not filled',
+      )
+    for (let nonce = first; nonce < this.#adoptedBelow; nonce++)
+      if (!live.has(nonce) && !formerlyMined.has(nonce)) abandoned.add(nonce)
+    // If the two responses disagree, the next repair checks the remaining nonces again.
+    this.#adoptedBelow = unused > pooled ? Math.min(this.#adoptedBelow, unused) : 0
+    this.#checkedAtMs = performance.now()
+    known.minedBelow(mined)
+    // Payments may have given back nonces meanwhile.
+    this.#abandonGivenBack()
+    const afterMs = strandedMs(pooled)
+    // The nonces above the first may have a longer waiting time.
+    const stranded = known.strandedFrom(pooled, afterMs).filter((nonce) => strandedMs(nonce) <= afterMs)
+    for (const nonce of await this.#withoutOpen(stranded)) abandoned.add(nonce)
+    for (const nonce of abandoned) if (nonce < mined) abandoned.delete(nonce)
+    const nonces = known.from(pooled)
+    for (let i = 0; i < nonces.length && !this.#isClosed; i += MAX_SENT_AT_ONCE)
+      await this.#sendSome(nonces.slice(i, i + MAX_SENT_AT_ONCE))
+  }
+
+  #abandonGivenBack(): void {
+    const { queue, known } = this.#deps
+    for (const nonce of queue.takeGaps()) known.abandoned.add(nonce)
+  }
+
+  /** Leaves out nonces of payments in the database whose bytes may be sent, because recovery sends those bytes again. */
+  async #withoutOpen(nonces: readonly number[]): Promise<readonly number[]> {
     if (nonces.length === 0) return nonces
-    const open = await parts.openInStore()
+    const open = await this.#deps.openInStore()
     return open === undefined ? nonces : nonces.filter((nonce) => open.get(nonce) !== true)
   }
 
-  const abandonGivenBack = (): void => {
-    for (const nonce of queue.takeGaps()) abandoned.add(nonce)
-  }
-
-  const repairOnce = async (): Promise<void> => {
-    if (!mayGoOn()) return
-    abandonGivenBack()
-    const [latest, said] = [await countOf('latest'), await countOf('pending')]
-    // What nobody stored is filled where two answers agree that nobody has used it: one node may lag, and another one say too much.
-    const saidAgain = adoptedBelow > 0 ? await countOf('pending') : said
-    const pooled = Math.min(said, saidAgain)
-    const unused = Math.max(said, saidAgain)
-    // What is used is in the pool's count as well: one wrong answer does not make a number that nobody has used a used one.
-    const mined = Math.min(latest, pooled)
-    // What a reorganisation took back is the recovery's to send again, as it was signed.
-    const first = adoptedBelow - unused > MOST_FILLED ? adoptedBelow : unused
-    if (first !== unused)
-      log.error(
-        { network, nonce: unused, signedBelow: adoptedBelow },
-        'payments were signed with numbers far above those that the settling account has used: a node must have said a wrong count. They can not land, and nobody is charged; numbers in between are not filled',
-      )
-    for (let nonce = first; nonce < adoptedBelow; nonce++)
-      if (!live.has(nonce) && !formerlyMined.has(nonce)) abandoned.add(nonce)
-    // Where they disagree the others are looked at again.
-    adoptedBelow = unused > pooled ? Math.min(adoptedBelow, unused) : 0
-    lookedAtMs = performance.now()
-    known.minedBelow(mined)
-    // Meanwhile.
-    abandonGivenBack()
-    const afterMs = parts.strandedMs(pooled)
-    // Those behind the first may have to wait for longer.
-    const stranded = known.strandedFrom(pooled, afterMs).filter((nonce) => parts.strandedMs(nonce) <= afterMs)
-    for (const nonce of await withoutOpen(stranded)) abandoned.add(nonce)
-    for (const nonce of abandoned) if (nonce < mined) abandoned.delete(nonce)
-    const nonces = known.from(pooled)
-    for (let i = 0; i < nonces.length && !isClosed; i += AT_ONCE) await sendSome(nonces.slice(i, i + AT_ONCE))
-  }
-
-  const sendSome = async (nonces: readonly number[]): Promise<void> => {
-    const taken = await Promise.all(nonces.map(sendAgain))
-    // Some nodes take no number before the one below it, and may have heard of them in another order.
+  async #sendSome(nonces: readonly number[]): Promise<void> {
+    const taken = await Promise.all(nonces.map((nonce) => this.#sendAgain(nonce)))
+    // Some nodes refuse a nonce until they have the one below it, and the parallel requests may have arrived in another order.
     for (const [i, nonce] of nonces.entries())
-      if (taken[i] === 'refused' && (isClosed || (await sendAgain(nonce)) === 'refused')) return
+      if (taken[i] === 'refused' && (this.#isClosed || (await this.#sendAgain(nonce)) === 'refused')) return
   }
 
-  const sendAgain = async (nonce: number): Promise<BroadcastResult['taken'] | undefined> => {
+  async #sendAgain(nonce: number): Promise<BroadcastResult['taken'] | undefined> {
+    const { rpc, known } = this.#deps
     const bytes = known.bytesOf(nonce)
     if (bytes !== undefined) return (await broadcast(rpc, bytes)).taken
-    return abandoned.has(nonce) ? fill(nonce) : undefined
+    return known.abandoned.has(nonce) ? this.#fill(nonce) : undefined
   }
 
-  const repair = (): Promise<void> => {
-    repairing ??= repairOnce()
-      .catch((error: unknown) => {
-        known.forgetStranded()
-        log.warn({ network, error: String(error) }, 'could not look after account nonces')
-      })
-      .finally(() => {
-        repairing = undefined
-        againMs = hasGaps() ? Math.min(2 * againMs, MAX_REPAIR_AGAIN_MS) : REPAIR_AGAIN_MS
-        if (hasGaps()) repairIn(againMs)
-      })
-    return repairing
-  }
-
-  const repairIn = (ms: number): void => {
-    if (isClosed) return
-    clearTimeout(timer)
-    timer = setTimeout(repair, ms)
-    timer.unref()
-  }
-
-  return {
-    get hasGaps() {
-      return hasGaps()
-    },
-    get lookedAtMs() {
-      return lookedAtMs
-    },
-    adoptBelow(nonce) {
-      adoptedBelow = Math.max(adoptedBelow, nonce)
-    },
-    repair,
-    repairIn,
-    async close() {
-      isClosed = true
-      clearTimeout(timer)
-      await repairing
-    },
+  /** Uses up a nonce that no payment needs with a filler, at current fees. */
+  async #fill(nonce: number): Promise<BroadcastResult['taken'] | undefined> {
+    const { network, rpc, log, known, currentFees, mayGoOn, signFiller } = this.#deps
+    const fees = await currentFees()
+    // Another process may hold the key's lease by now and use this nonce for a payment.
+    if (fees === undefined || !mayGoOn()) return undefined
+    const { bytes } = signFiller(nonce, FILLER_GAS, fees)
+    const { taken } = await broadcast(rpc, bytes)
+    log.info({ network, nonce, taken }, 'filled a nonce that no payment will use')
+    if (taken !== 'yes') return taken
+    known.abandoned.delete(nonce)
+    const maxWei = BigInt(FILLER_GAS) * fees.maxFeePerGas
+    known.live.set(nonce, { bytes, maxWei, payments: 0, sinceMs: performance.now(), isFiller: true })
+    return taken
   }
 }

@@ -1,36 +1,36 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
-import { watchedKey } from './keyWatch.fixture.ts'
+import { watchedKey } from '../../../../test/helpers/chains/evm/settle/keyWatch.ts'
 import type { KeyWatch } from './keyWatch.ts'
-import type { NonceQueue } from './nonceQueue.ts'
+import type { NonceQueue } from './nonces.ts'
 
-/** A key whose next number is 5, and whose node has just said that somebody else has used those below 9. */
-async function supposing({
+/** A key whose next nonce is 5, and whose node has just reported those below 9 as used by another program. */
+async function suspecting({
   open = [],
   sharedKeyMs = 100,
 }: {
   open?: readonly number[]
   sharedKeyMs?: number
 }) {
-  let answers: (number | Error)[] = [5]
+  let responses: (number | Error)[] = [5]
   const countOf = async () => {
-    const answer = answers.length > 1 ? answers.shift()! : answers[0]!
-    if (answer instanceof Error) throw answer
-    return answer
+    const response = responses.length > 1 ? responses.shift()! : responses[0]!
+    if (response instanceof Error) throw response
+    return response
   }
   const { watch, queue } = watchedKey({ countOf, sharedKeyMs, open, firstFree: countOf })
-  watch.begin(async () => ({ numbers: new Set([4]), isWhole: false }))
-  await watch.look()
-  queue.giveBack(await queue.take())
+  watch.begin(async () => ({ nonces: new Set([4]), isComplete: false }))
+  await watch.check()
+  queue.release(await queue.take())
   // Time for the next look.
   await sleep(2_100)
-  answers = [9]
-  await watch.look()
+  responses = [9]
+  await watch.check()
   return {
     watch,
     queue,
-    /** From now on; the last one again and again. */
-    say: (...those: (number | Error)[]) => void (answers = those),
+    /** Responses from now on. The last one is repeated. */
+    say: (...those: (number | Error)[]) => void (responses = those),
   }
 }
 
@@ -69,36 +69,36 @@ const cases: readonly Case[] = [
 t.test('numbers that somebody else seemed to have used are asked for once more after the wait', (t) =>
   Promise.all(
     cases.map(async ({ name, says, open = [], meanwhile, next }) => {
-      const { watch, queue, say } = await supposing({ open })
+      const { watch, queue, say } = await suspecting({ open })
       t.match([watch.isShared, queue.next], [true, 9], name)
       await meanwhile?.(watch, queue)
       say(...says)
       await sleep(160)
-      await watch.look()
+      await watch.check()
       t.match([watch.isShared, queue.next], [false, next], name)
     }),
   ),
 )
 
 t.test('nothing is signed above them while the node does not answer', async (t) => {
-  const { watch, queue, say } = await supposing({})
-  for (const answer of [new Error('away'), 5]) {
-    say(answer)
+  const { watch, queue, say } = await suspecting({})
+  for (const response of [new Error('away'), 5]) {
+    say(response)
     await sleep(160)
-    await watch.look()
-    const isAway = answer !== 5
-    t.match([watch.isShared, queue.next], [isAway, isAway ? 9 : 5])
+    await watch.check()
+    const isUnavailable = response !== 5
+    t.match([watch.isShared, queue.next], [isUnavailable, isUnavailable ? 9 : 5])
   }
 })
 
 t.test('a node that lags takes nothing back before the wait is over', async (t) => {
-  const { watch, queue, say } = await supposing({ sharedKeyMs: 2_400 })
+  const { watch, queue, say } = await suspecting({ sharedKeyMs: 2_400 })
   await sleep(2_100)
   say(5)
-  await watch.look()
+  await watch.check()
   t.match([watch.isShared, queue.next], [true, 9])
   say(9)
   await sleep(1_600)
-  await watch.look()
-  t.match([watch.isShared, queue.next, queue.isSupposing], [false, 9, false])
+  await watch.check()
+  t.match([watch.isShared, queue.next, queue.hasSuspicion], [false, 9, false])
 })

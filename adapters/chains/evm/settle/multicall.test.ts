@@ -1,9 +1,9 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { encodeAbiParameters, encodeFunctionData, encodeFunctionResult, multicall3Abi } from 'viem'
-import type { Hex } from '../rpc/hex.ts'
+import { readDeployment } from '../check/paymentCalls.ts'
+import type { Hex } from '../rpc/nodes.ts'
 import { aggregate3, callsIn, multicall3, resultsIn } from './multicall.ts'
-import { readDeployment } from './payCall.ts'
 
 const bytes = (minLength: number, maxLength = minLength) =>
   fc.uint8Array({ minLength, maxLength }).map((all): Hex => `0x${Buffer.from(all).toString('hex')}`)
@@ -14,7 +14,9 @@ t.test('several calls in one are written as viem writes them, and read again', (
   const run = fc.property(calls, (inside) => {
     const made = aggregate3(inside)
     const args = inside.map(({ to, data, mustSucceed }) => ({
-      ...{ target: to, allowFailure: !mustSucceed, callData: data },
+      target: to,
+      allowFailure: !mustSucceed,
+      callData: data,
     }))
     return (
       made.to === multicall3 &&
@@ -30,8 +32,8 @@ t.test('what became of each is read as viem writes it', (t) => {
   const results = fc.array(fc.record({ success: fc.boolean(), data }), { maxLength: 5 })
   const run = fc.property(results, (all) => {
     const result = all.map(({ success, data: returnData }) => ({ success, returnData }))
-    const answer = encodeFunctionResult({ abi: multicall3Abi, functionName: 'aggregate3', result })
-    return JSON.stringify(resultsIn(answer)) === JSON.stringify(all)
+    const response = encodeFunctionResult({ abi: multicall3Abi, functionName: 'aggregate3', result })
+    return JSON.stringify(resultsIn(response)) === JSON.stringify(all)
   })
   fc.assert(run)
   t.end()

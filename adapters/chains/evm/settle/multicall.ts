@@ -1,23 +1,21 @@
 import { decode } from 'ox/AbiParameters'
-import type { EvmCall } from '../../../../core/evm/token.ts'
-import { addressWord, bytesWords, uintWord } from '../../../../core/evm/words.ts'
-import type { Hex } from '../rpc/hex.ts'
+import { addressWord, bytesWords, type EvmCall, uintWord } from '../../../../core/evm/token.ts'
+import type { Hex } from '../rpc/nodes.ts'
 
-/** Multicall3 stands at the same address on every chain. @see https://www.multicall3.com */
+/** Multicall3 has the same address on every chain. @see https://www.multicall3.com */
 export const multicall3 = '0xca11bde05977b3631167028862be2a173976ca11'
 
-/** aggregate3((address,bool,bytes)[]) */
+/** Selector of aggregate3((address,bool,bytes)[]). */
 const selector = '0x82ad56cb'
 
 /** One of several calls in a transaction. */
 export interface CallInside extends EvmCall {
-  /** Whether its failure undoes those before it, too. Absent: it fails by itself. */
+  /** Whether the failure of this call also undoes the calls before it. By default only this call fails. */
   readonly mustSucceed?: boolean
 }
 
 /**
- * One call that makes several: Multicall3's `aggregate3`, written here because it is written for every transaction of many
- * payments.
+ * Encodes several calls as one call of Multicall3's `aggregate3`. Every batch needs it, so no slower library does this.
  *
  * @see https://github.com/mds1/multicall
  */
@@ -39,16 +37,19 @@ export function aggregate3(calls: readonly CallInside[]): EvmCall {
 
 const word = (value: number): string => uintWord(String(value))
 
-/** The calls in the data of one that {@link aggregate3} made, addresses in lower case. @throws where it is none */
+/** Decodes the calls from data that {@link aggregate3} made, with addresses in lower case. @throws for other data */
 export function callsIn(data: string): readonly EvmCall[] {
   const given = `0x${data.startsWith(selector) ? data.slice(selector.length) : ''}` as const
   const [calls] = decode([{ type: 'tuple[]', components: callParts }], given)
   return calls.map(({ target, callData }) => ({ to: target.toLowerCase(), data: callData }))
 }
 
-/** What became of each call, as a node says when `aggregate3` is tried. @throws for an answer of another shape */
-export function resultsIn(answer: string): readonly { readonly success: boolean; readonly data: string }[] {
-  const [results] = decode([{ type: 'tuple[]', components: resultParts }], answer as Hex)
+/**
+ * Decodes the outcome of each call from a node's result of `aggregate3`.
+ * @throws for a result of another form
+ */
+export function resultsIn(response: string): readonly { readonly success: boolean; readonly data: string }[] {
+  const [results] = decode([{ type: 'tuple[]', components: resultParts }], response as Hex)
   return results.map(({ success, returnData }) => ({ success, data: returnData }))
 }
 

@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { SettlementAttempt } from '../../../../core/domain/payment.ts'
-import { remember, seller, startSettler } from '../settler.fixture.ts'
+import { remember, seller, startSettler } from '../../../../test/helpers/chains/evm/settler.ts'
 
 t.test('a payment is checked at once, verified by the chain, settled and proved by its events', async (t) => {
   const { chain, settler, buyer, pay, terms } = await startSettler(t)

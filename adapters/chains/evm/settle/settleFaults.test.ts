@@ -1,13 +1,13 @@
 import t from 'tap'
 import type { SettlementAttempt } from '../../../../core/domain/payment.ts'
-import { isOnChain, recoverOne } from '../../lookUpOne.fixture.ts'
-import type { Hex } from '../rpc/hex.ts'
-import { recordOf, remember, seller, startSettler } from '../settler.fixture.ts'
+import { recordOf, remember, seller, startSettler } from '../../../../test/helpers/chains/evm/settler.ts'
+import { isOnChain, recoverOne } from '../../../../test/helpers/chains/recoverOne.ts'
+import type { Hex } from '../rpc/nodes.ts'
 
 t.test('a broadcast whose answer is lost makes no second transaction', async (t) => {
   const { chain, settler, rpc, pay, terms } = await startSettler(t)
   const { payment, identity } = await pay()
-  // Both tries of the first broadcast: the connection is tried once more before the node counts as away.
+  // Both tries of the first broadcast, because the connection is tried once more before the node counts as unavailable.
   rpc.add('eth_sendRawTransaction', { kind: 'drop-answer' }, 2)
   const attempts: SettlementAttempt[] = []
   const outcome = await settler.settle(payment, terms, identity, remember(attempts))
@@ -70,8 +70,8 @@ t.test('a transaction that the pool lost is sent again as it was', async (t) => 
   await chain.dropTransaction(attempts[0]!.transaction as Hex)
   await chain.setAutomine(true)
   let outcome = await recoverOne(settler, recordOf(identity, attempts[0]!))
-  // A look lasts 100 ms here, which a busy machine can need for one answer; the recovery looks again, too.
-  for (let looks = 1; outcome.status === 'pending' && looks < 20; looks++)
+  // A check lasts 100 ms here, which a busy machine may need for one response. Recovery also checks again.
+  for (let polls = 1; outcome.status === 'pending' && polls < 20; polls++)
     outcome = await recoverOne(settler, recordOf(identity, attempts[0]!))
   t.match(outcome, { status: 'settled', transaction: attempts[0]!.transaction })
   t.equal(await chain.balanceUsdc(seller as Hex), 10_000n)

@@ -2,9 +2,15 @@ import t from 'tap'
 import { keccak256, parseTransaction } from 'viem'
 import { privateKeyToAccount } from 'viem/accounts'
 import type { SettlementAttempt } from '../../../../core/domain/payment.ts'
-import { recoverOne } from '../../lookUpOne.fixture.ts'
-import type { Hex } from '../rpc/hex.ts'
-import { recordOf, remember, seller, startSettler, usdc } from '../settler.fixture.ts'
+import {
+  recordOf,
+  remember,
+  seller,
+  startSettler,
+  usdc,
+} from '../../../../test/helpers/chains/evm/settler.ts'
+import { recoverOne } from '../../../../test/helpers/chains/recoverOne.ts'
+import type { Hex } from '../rpc/nodes.ts'
 
 t.test('an account nonce that somebody else used does not make a second transfer', async (t) => {
   const { chain, settler, pay, terms } = await startSettler(t, { receiptTimeoutMs: 1_000, sharedKeyMs: 0 })
@@ -44,7 +50,7 @@ t.test('fees above the cap and an empty account stop settlement before anything 
     status: 'rejected',
     transient: true,
   })
-  t.match(await empty.diagnose(), [/send it some ether/])
+  t.match(await empty.diagnose(), [/Send ether to the account/])
   t.equal(attempts.length, 0)
   t.equal(rpc.calls('eth_sendRawTransaction'), 0)
   await chain.mine()
@@ -74,7 +80,7 @@ t.test('a store that never answers holds up nobody: its account nonce is filled'
   )
   t.match(await stuck, { status: 'rejected', transient: true })
   for (const [i, { identity }] of others.entries()) {
-    // Behind a gap that was filled late it may be open; then it is found.
+    // Behind a gap that was filled late, the payment may be open, and recovery then finds it.
     let outcome = outcomes[i]!
     while (outcome.status === 'pending') outcome = await recoverOne(settler, recordOf(identity, attempts[i]!))
     t.equal(outcome.status, 'settled')
@@ -113,7 +119,7 @@ t.test(
     })
     const { payment, identity } = await pay()
     const attempts: SettlementAttempt[] = []
-    // Twenty times what it was: what twice the base fee had bought is worth nothing now.
+    // The base fee is twenty times what it was, so a transaction with twice the old base fee cannot be mined.
     const outcome = await settler.settle(payment, terms, identity, async (attempt) => {
       await chain.rpc('anvil_setNextBlockBaseFeePerGas', '0x4a817c800')
       return remember(attempts)(attempt)

@@ -1,12 +1,19 @@
 import t from 'tap'
 import { encodeFunctionData, multicall3Abi } from 'viem'
 import type { SettlementAttempt } from '../../../../core/domain/payment.ts'
-import { recoverOne } from '../../lookUpOne.fixture.ts'
+import {
+  recordOf,
+  remember,
+  seller,
+  signPayment,
+  startSettler,
+  usdc,
+} from '../../../../test/helpers/chains/evm/settler.ts'
+import { recoverOne } from '../../../../test/helpers/chains/recoverOne.ts'
 import { readAuthorization } from '../check/authorization.ts'
-import type { Hex } from '../rpc/hex.ts'
-import { recordOf, remember, seller, signPayment, startSettler, usdc } from '../settler.fixture.ts'
+import { payCall } from '../check/paymentCalls.ts'
+import type { Hex } from '../rpc/nodes.ts'
 import { multicall3 } from './multicall.ts'
-import { payCall } from './payCall.ts'
 
 const transferTo = (payload: unknown): Hex => {
   const read = readAuthorization(payload)
@@ -108,6 +115,52 @@ t.test('payments that somebody else lands in one transaction are found after a c
   t.equal(new Set(outcomes.slice(0, 3).map((outcome) => 'event' in outcome && outcome.event)).size, 3)
 })
 
+/** Code of a contract that emits empty events until 100,000 gas are left. */
+const noisy: Hex = `0x5b${'5f5fa0'.repeat(50)}620186a05a1160005700`
+
+t.test('an observer can not hide transfers behind a receipt that is too long to be read', async (t) => {
+  const { chain, settler, pay, terms } = await startSettler(t)
+  const [observer] = await chain.rpc<[Hex]>('eth_accounts')
+  const target: Hex = `0x${'be'.repeat(20)}`
+  await chain.rpc('anvil_setCode', target, noisy)
+  const paying = [await pay(), await pay()]
+  const transfers = paying.map(({ payment }) => ({
+    target: usdc.address as Hex,
+    allowFailure: false,
+    callData: transferTo(payment.payload),
+  }))
+  const data = encodeFunctionData({
+    abi: multicall3Abi,
+    functionName: 'aggregate3',
+    args: [[...transfers, { target, allowFailure: false, callData: '0x' }]],
+  })
+  const attempts: SettlementAttempt[] = []
+  let sending: Promise<Hex> | undefined
+  const settled = await Promise.all(
+    paying.map(({ payment, identity }) =>
+      settler.settle(payment, terms, identity, async (attempt) => {
+        attempts.push(attempt)
+        sending ??= chain.rpc<Hex>('eth_sendTransaction', {
+          from: observer,
+          to: multicall3,
+          data,
+          gas: '0xc00000',
+        })
+        await sending
+        return true
+      }),
+    ),
+  )
+  const transaction = await sending
+  const length = chain.rpc('eth_getTransactionReceipt', transaction).then(JSON.stringify)
+  await t.rejects(length, /more than \d+ bytes/, 'the receipt is long')
+  for (const outcome of settled) t.match(outcome, { status: 'settled', transaction, chargedAtomic: 10_000n })
+  t.equal(new Set(settled.map((outcome) => 'event' in outcome && outcome.event)).size, 2)
+  const records = paying.map(({ identity }, i) => recordOf(identity, attempts[i]!))
+  t.strictSame(await settler.recover(records), settled, 'and they are found after a crash as well')
+  t.equal(await chain.balanceUsdc(seller as Hex), 20_000n, 'each was paid once')
+})
+
 t.test('mined and reverted is not the end: topped up and sent by somebody else, it has landed', async (t) => {
   const { chain, settler, buyer, pay, terms } = await startSettler(t)
   const { payment, identity } = await pay()
@@ -131,7 +184,7 @@ t.test('a token that does not revert on a used nonce is not believed', async (t)
   const { chain, settler, buyer, pay, terms } = await startSettler(t)
   await chain.useToken('silent')
   const { payment, identity } = await pay()
-  // The buyer has used the same nonce to pay somebody else.
+  // The buyer has used the same nonce to pay another payee.
   const other = { ...terms, payTo: '0x00000000000000000000000000000000000000aa' }
   const elsewhere = await signPayment(buyer, other, { nonce: identity.nonce })
   const [observer] = await chain.rpc<[Hex]>('eth_accounts')

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import type { OpenAttempt, SettlementAttempt } from '../../../../core/domain/payment.ts'
-import { isOnChain, recoverOne } from '../../lookUpOne.fixture.ts'
-import type { Hex } from '../rpc/hex.ts'
-import { recordOf, remember, seller, startSettler } from '../settler.fixture.ts'
+import { recordOf, remember, seller, startSettler } from '../../../../test/helpers/chains/evm/settler.ts'
+import { isOnChain, recoverOne } from '../../../../test/helpers/chains/recoverOne.ts'
+import type { Hex } from '../rpc/nodes.ts'
 
 t.test(
   'mined and reverted is final once it expired unused, by the clock of the chain and with a margin',
@@ -73,7 +73,7 @@ t.test('a new process sends what the old one left before it signs anything', asy
   rpc.clear()
 
   const next = another()
-  // The first of the two was resolved by somebody else, so that its account nonce is a gap.
+  // Another process resolved the first of the two, so that its nonce is a gap.
   await next.start([attempts[1]!])
   const { payment, identity } = await pay()
   t.match(await next.settle(payment, terms, identity, remember(attempts)), { status: 'settled' })
@@ -97,7 +97,7 @@ t.test('a transfer that left the chain again is noticed, and the same bytes brin
   t.equal(await isOnChain(settler, record), 'unknown', 'the chain is no longer than it was')
   await chain.mine()
   t.equal(await isOnChain(settler, record), 'no')
-  t.match(await recoverOne(settler, record), { status: 'pending', lookAgainMs: 2_000 }, 'sent again')
+  t.match(await recoverOne(settler, record), { status: 'pending', recheckMs: 2_000 }, 'sent again')
   t.match(await recoverOne(settler, record), { status: 'settled', transaction: attempts[0]!.transaction })
   t.equal(await isOnChain(settler, record), 'yes')
 })
@@ -114,7 +114,7 @@ t.test(
     await settler.close()
     const next = another({ strandedMs: 0, receiptTimeoutMs: 50 })
     await next.start([])
-    // Of the two the store has the first as open; the second is nobody's.
+    // In the database the first of the two is open, and the second belongs to no payment.
     await next.keys![0]!.followUp!(async () => [{ ...attempts[0]!, bytes: '', isReorged: true }])
     const waiting = await pay(soon)
     await chain.setAutomine(false)
@@ -122,10 +122,10 @@ t.test(
       status: 'pending',
     })
     await chain.reorg(2)
-    // So that the node notices.
+    // So that the node detects it.
     await chain.mine()
     const record = recordOf(waiting.identity, attempts[2]!)
-    // The first look finds what is missing, the second one that it still is.
+    // The first check finds the missing nonce, and the second finds that it is still missing.
     for (let look = 0; look < 3; look++) await recoverOne(next, record)
     await chain.mine()
     const [first] = former
@@ -137,6 +137,45 @@ t.test(
     }
     t.match(await recoverOne(next, gone), { status: 'settled', transaction: attempts[0]!.transaction })
     t.match(await recoverOne(next, record), { status: 'settled' }, 'and what waited behind it')
+  },
+)
+
+t.test(
+  'a payment lands again that left the chain with an empty transaction of a former process below it, although another process recovers',
+  async (t) => {
+    const { chain, settler, another, pay, terms } = await startSettler(t, { receiptTimeoutMs: 50 })
+    const attempts: SettlementAttempt[] = []
+    const soon = { validBefore: String(Math.floor(Date.now() / 1000) + 400) }
+    const [refused, stored] = [await pay(soon), await pay(soon)]
+    const storing = Promise.withResolvers<false>()
+    const refusing = settler.settle(refused.payment, terms, refused.identity, () => storing.promise)
+    while ((await settler.keys![0]!.readState()).inFlight === 0) await sleep(5)
+    t.match(await settler.settle(stored.payment, terms, stored.identity, remember(attempts)), {
+      status: 'pending',
+    })
+    storing.resolve(false)
+    t.match(await refusing, { status: 'rejected' })
+    t.equal(attempts[0]!.sequence, '1')
+    const before = await chain.blockNumber()
+    // The process fills nonce 0, and the payment lands behind it.
+    while ((await chain.balanceUsdc(seller as Hex)) === 0n) await sleep(20)
+    await settler.close()
+
+    const openAttempts = async () => [{ ...attempts[0]!, bytes: '' }]
+    const holder = another({ strandedMs: 0 })
+    await holder.start(await openAttempts())
+    await chain.reorg(Number((await chain.blockNumber()) - before))
+    await chain.mine()
+    t.equal(await chain.balanceUsdc(seller as Hex), 0n)
+    const recovering = another({ needsStart: true })
+    const record = recordOf(stored.identity, attempts[0]!)
+    const isSettled = async () => (await recoverOne(recovering, record)).status === 'settled'
+    for (let look = 0; look < 40 && !(await isSettled()); look++) {
+      await holder.keys![0]!.followUp!(openAttempts)
+      await sleep(20)
+    }
+    t.equal(await isSettled(), true)
+    t.equal(await chain.balanceUsdc(seller as Hex), 10_000n)
   },
 )
 
@@ -220,7 +259,7 @@ t.test(
     t.equal(await chain.balanceUsdc(seller as Hex), 0n)
     // Another process's recovery has given it up.
     await followUp([second])
-    // A look at the numbers that was under way knew nothing of it: the next one fills it.
+    // A check of the nonces that was in progress did not know of it, so the next check fills it.
     for (let i = 0; i < 40 && (await chain.balanceUsdc(seller as Hex)) === 0n; i++) {
       await chain.mine()
       await sleep(50)

@@ -3,11 +3,11 @@ import t, { type Test } from 'tap'
 import { generatePrivateKey, privateKeyToAddress } from 'viem/accounts'
 import type { SettlementAttempt } from '../../../../core/domain/payment.ts'
 import type { Settler } from '../../../../core/ports/chains/settler.ts'
-import { ownReasons } from '../../refuse.ts'
+import { recordOf, seller, startSettler } from '../../../../test/helpers/chains/evm/settler.ts'
+import { ownReasons } from '../../refusals.ts'
+import { transfersIn } from '../check/paymentCalls.ts'
 import type { EvmSettlerOptions } from '../options.ts'
-import type { Hex } from '../rpc/hex.ts'
-import { recordOf, seller, startSettler } from '../settler.fixture.ts'
-import { transfersIn } from './transfersIn.ts'
+import type { Hex } from '../rpc/nodes.ts'
 
 /** A settler with keys of its own, each funded or not, and a way to settle many payments at once. */
 async function startKeys(t: Test, wei: readonly bigint[], changes: Partial<EvmSettlerOptions> = {}) {
@@ -60,7 +60,7 @@ t.test('twenty at once over a node 40 ms away are twenty transfers, spread over 
 t.test('it is transactions that are spread: payments that can be settled together still are', async (t) => {
   const { chain, make, stored, settleAll, several, signedBy } = await startKeys(t, [ether, ether], {
     maxPaymentsPerTransaction: 4,
-    gatherMs: 1_000,
+    batchWindowMs: 1_000,
   })
   const settler = make()
   await settler.start([])
@@ -77,16 +77,16 @@ t.test('a key without gas is passed over, and said; with gas it settles again', 
   t.same(statuses(await settleAll(settler, await several(6))), all(6, 'settled'))
   t.same([signedBy(0), signedBy(1)], [0, 6])
   const words = (await settler.diagnose()).join()
-  t.match(words, new RegExp(`${addresses[0]} can pay the fees of 0 more`))
+  t.match(words, new RegExp(`${addresses[0]} can pay the fees of at most 0 more`))
   t.notMatch(words, new RegExp(addresses[1]!))
-  const left = await Promise.all(settler.keys!.map(async (key) => (await key.look()).paymentsLeft > 0n))
+  const left = await Promise.all(settler.keys!.map(async (key) => (await key.readState()).paymentsLeft > 0n))
   t.same(left, [false, true])
   await chain.fundEth(addresses[0]!, ether)
   t.same(statuses(await settleAll(settler, await several(6))), all(6, 'settled'))
   t.equal(signedBy(0), 3)
 })
 
-/** What so much gas may cost now, in wei: at twice the base fee. */
+/** Highest cost of this much gas now, at twice the base fee, in wei. */
 async function weiOf(gas: bigint, chain: { rpc<T>(method: string, ...params: unknown[]): Promise<T> }) {
   const block = await chain.rpc<{ baseFeePerGas: Hex }>('eth_getBlockByNumber', 'latest', false)
   return gas * 2n * BigInt(block.baseFeePerGas)
@@ -97,11 +97,11 @@ t.test('nobody is served for whom all keys together have too little', async (t) 
   const { chain, make, several, terms, addresses } = await startKeys(t, [0n, 0n], options)
   const settler = make()
   for (const address of addresses) await chain.fundEth(address, ((await weiOf(600_000n, chain)) * 5n) / 2n)
-  const looks = await Promise.all(settler.keys!.map((key) => key.look()))
-  const left = looks.map(({ paymentsLeft }) => Number(paymentsLeft))
+  const polls = await Promise.all(settler.keys!.map((key) => key.readState()))
+  const left = polls.map(({ paymentsLeft }) => Number(paymentsLeft))
   t.ok(left.every((payments) => payments >= 2))
   const together = left[0]! + left[1]!
-  // One after the other: those that come at once are counted before any of them is judged.
+  // One after the other, because payments that come at once are counted before any of them is judged.
   let served = 0
   for (const { payment, identity } of await several(together + 3))
     if ((await settler.verify(payment, terms, identity, { storeId: 'store' })).ok) served++
@@ -129,7 +129,7 @@ t.test('a key with a gap before its numbers is passed over; what it signed stays
   const { chain, make, stored, settleAll, several, signedBy, idOf, addresses } = fixture
   const settler = make()
   const [stuckAddress] = addresses
-  // Somebody else uses a number of it, and a reorganisation takes that back.
+  // Another program uses one of its nonces, and a reorganization undoes that.
   await chain.rpc('anvil_impersonateAccount', stuckAddress!)
   await chain.send({ from: stuckAddress!, to: addresses[1]! })
   t.same(statuses(await settleAll(settler, await several(2))), all(2, 'settled'))
@@ -143,10 +143,10 @@ t.test('a key with a gap before its numbers is passed over; what it signed stays
   await sleep(10_500)
   t.same(statuses(await settleAll(settler, await several(4))), all(4, 'settled'))
   t.equal(signedBy(0), 2, 'nothing more is signed with it')
-  t.match((await settler.keys![0]!.look()).trouble, { kind: 'stuck', words: /has waited for its block/ })
+  t.match((await settler.keys![0]!.readState()).trouble, { kind: 'stuck', words: /has waited for its block/ })
   t.match((await settler.diagnose()).join(), new RegExp(`settling key ${stuckAddress} has waited`))
   t.equal(await chain.balanceUsdc(seller as Hex), 70_000n)
-  // The outsider's comes back, and what waited for it lands by its own bytes.
+  // The other program's transaction is mined again, and the transactions that waited for it land with their own bytes.
   const back = { from: stuckAddress!, to: addresses[1]!, gas: '0x5208', nonce: '0x0' }
   await chain.rpc('eth_sendTransaction', back)
   let found = outcomes[waiting] as { status: string }
@@ -194,10 +194,11 @@ t.test('what was stored and not sent is sent as it was signed, by whoever has it
 })
 
 t.test(
-  'a key that somebody else signs with is left alone until that is over, and the others go on',
+  'a key that another program signs with is left alone until that is over, and the others go on',
   async (t) => {
     const { chain, make, settleAll, several, signedBy, addresses } = await startKeys(t, [ether, ether], {
-      ...{ maxPaymentsPerTransaction: 1, sharedKeyMs: 60_000 },
+      maxPaymentsPerTransaction: 1,
+      sharedKeyMs: 60_000,
     })
     const settler = make()
     await settler.start([])
@@ -207,13 +208,14 @@ t.test(
     await sleep(2_100)
     t.same(statuses(await settleAll(settler, await several(6))), all(6, 'settled'))
     t.same([signedBy(0), signedBy(1)], [6, 0])
-    t.match((await settler.keys![1]!.look()).trouble, { kind: 'shared', words: /Somebody else signs/ })
+    t.match((await settler.keys![1]!.readState()).trouble, { kind: 'shared', words: /Another program signs/ })
   },
 )
 
 t.test('only keys that this process may sign with are used', async (t) => {
   const { make, settleAll, several, signedBy } = await startKeys(t, [ether, ether], {
-    ...{ maxPaymentsPerTransaction: 1, needsStart: true },
+    maxPaymentsPerTransaction: 1,
+    needsStart: true,
   })
   const settler = make()
   let isMine = true
@@ -221,7 +223,7 @@ t.test('only keys that this process may sign with are used', async (t) => {
   await settler.keys![1]!.start!([], () => isMine)
   t.same(statuses(await settleAll(settler, await several(4))), all(4, 'settled'))
   t.same([signedBy(0), signedBy(1)], [0, 4])
-  t.match((await settler.diagnose()).join(), /another process has it/)
+  t.match((await settler.diagnose()).join(), /another process has the key/)
   await settler.keys![0]!.start!([])
   isMine = false
   t.same(statuses(await settleAll(settler, await several(4))), all(4, 'settled'))
@@ -232,7 +234,8 @@ t.test(
   'what waited when another process took the key is neither said nor counted once that is over',
   async (t) => {
     const { chain, rpc, make, settleAll, several, stored } = await startKeys(t, [ether], {
-      ...{ needsStart: true, receiptTimeoutMs: 300 },
+      needsStart: true,
+      receiptTimeoutMs: 300,
     })
     const settler = make()
     const [key] = settler.keys!
@@ -240,19 +243,19 @@ t.test(
     await key!.start!([], () => isMine)
     const lift = rpc.add('eth_sendRawTransaction', { kind: 'refuse' })
     t.same(statuses(await settleAll(settler, await several(1))), ['pending'])
-    t.equal((await key!.look()).inFlight, 1)
-    // This process stands still, another one has the key and sends what is stored.
+    t.equal((await key!.readState()).inFlight, 1)
+    // This process is paused, and another process has the key and sends what is stored.
     isMine = false
     await chain.rpc('eth_sendRawTransaction', stored[0]!.bytes)
     lift()
     await sleep(10_500)
-    t.notOk((await key!.look()).trouble)
+    t.notOk((await key!.readState()).trouble)
     t.notMatch((await settler.diagnose()).join(), /has waited/)
-    // It gets the key back when nothing of it is open any more.
+    // It gets the key back once none of the key's payments is open.
     isMine = true
     await key!.start!([], () => isMine)
-    t.equal((await key!.look()).inFlight, 0)
-    t.notOk((await key!.look()).trouble)
+    t.equal((await key!.readState()).inFlight, 0)
+    t.notOk((await key!.readState()).trouble)
     t.same(statuses(await settleAll(settler, await several(1))), ['settled'])
   },
 )

@@ -4,10 +4,10 @@ import { privateKeyToAccount } from 'viem/accounts'
 import type { OpenAttempt, SettlementAttempt } from '../../../../core/domain/payment.ts'
 import type { SettleOutcome, Settler } from '../../../../core/ports/chains/settler.ts'
 import { numberTaken } from '../../../../core/ports/refusals.ts'
-import type { Hex } from '../rpc/hex.ts'
-import { type SettlerFixture, seller, startSettler } from '../settler.fixture.ts'
+import { type SettlerFixture, seller, startSettler } from '../../../../test/helpers/chains/evm/settler.ts'
+import type { Hex } from '../rpc/nodes.ts'
 
-/** What a store keeps of open attempts, and what it refuses whoever asks. */
+/** The open attempts in a database, and what the database refuses to every process. */
 function openStore() {
   const open = new Map<string, SettlementAttempt>()
   return {
@@ -25,7 +25,7 @@ function openStore() {
 type Paid = Awaited<ReturnType<SettlerFixture['pay']>>
 
 t.test('of two processes that both believe to have a key none uses a number of the other’s', async (t) => {
-  // They have one database, and each other's numbers are no surprise.
+  // They share one database, so each knows the other's nonces.
   const { chain, another, pay, terms } = await startSettler(t, { sharedKeyMs: 0 })
   const { store, openAttempts } = openStore()
   const settlers = [another(), another()]
@@ -57,7 +57,7 @@ t.test('a process that stood still uses up no number once another one has the ke
   await frozen.start([], () => isMine)
   const { payment, identity } = await pay()
   const held = await pay()
-  // The first is stored never, so that its number waits to be filled; the second waits behind it.
+  // The first is never stored, so its nonce waits to be filled, and the second waits behind it.
   const filling = rpc.calls('eth_sendRawTransaction')
   const stuck = frozen.settle(payment, terms, identity, async () => {
     isMine = false
@@ -92,7 +92,7 @@ t.test(
     // Time for the next look.
     await sleep(2_100)
     t.match(await buy(first), { ok: false, reason: 'settling_key_shared', transient: true })
-    t.match(await first.diagnose(), [/Somebody else signs with the settling key/])
+    t.match(await first.diagnose(), [/Another program signs with the settling key/])
     t.match(first.refusesAll!(), { reason: 'settling_key_shared' }, 'and it says so without asking the chain')
     t.equal(second.refusesAll!(), undefined)
     for (let i = 0; i < 3; i++)
@@ -132,8 +132,13 @@ t.test('what a former process has filled keeps nobody waiting for longer than it
   const former = privateKeyToAccount(settlingKey)
   await chain.setAutomine(false)
   const filler = await former.signTransaction({
-    ...{ chainId: chain.chainId, type: 'eip1559', nonce: 0, to: former.address, gas: 21_000n },
-    ...{ maxFeePerGas: 4_000_000_000n, maxPriorityFeePerGas: 1_000_000_000n },
+    chainId: chain.chainId,
+    type: 'eip1559',
+    nonce: 0,
+    to: former.address,
+    gas: 21_000n,
+    maxFeePerGas: 4_000_000_000n,
+    maxPriorityFeePerGas: 1_000_000_000n,
   })
   await chain.rpc('eth_sendRawTransaction', filler)
   const next = another()

@@ -1,12 +1,12 @@
 import t, { type Test } from 'tap'
 import type { SettlementAttempt } from '../../../../core/domain/payment.ts'
-import type { RpcFault } from '../../../../localnet/startFaultyRpc.ts'
+import { remember, seller, startSettler } from '../../../../test/helpers/chains/evm/settler.ts'
+import type { RpcFault } from '../../../../test/helpers/localnet/startFaultyRpc.ts'
 import type { EvmSettlerOptions } from '../options.ts'
-import { remember, seller, startSettler } from '../settler.fixture.ts'
 
 const method = 'eth_sendRawTransactionSync'
 
-/** A settler that has asked its node what it can, as every gateway has when it starts. */
+/** A settler that has probed its node, as every gateway does at startup. */
 async function started(t: Test, changes: Partial<EvmSettlerOptions> = {}) {
   // What is counted here is transactions, and each payment has its own.
   const fixture = await startSettler(t, { maxPaymentsPerTransaction: 1, ...changes })
@@ -102,7 +102,7 @@ t.test('with confirmations, a receipt that comes at once counts when its block i
 })
 
 t.test('eighty at once hold thirty-two requests open, and share the looks for the others', async (t) => {
-  // What one store may cost a day is not asked here.
+  // The daily gas limit of a store is not tested here.
   const maxGasPerStoreAndDay = 10n ** 18n
   const { chain, rpc, settleOne, earned } = await started(t, {
     receiptTimeoutMs: 20_000,

@@ -1,8 +1,8 @@
 import t from 'tap'
-import { RpcUnreachable } from '../../../../core/rpc/rpcError.ts'
-import { tokenProgramAddress } from '../../../../core/solana/programs.ts'
-import { dollar2022, usdc } from '../payments.fixture.ts'
-import type { Rpc } from '../rpc/createSolanaRpc.ts'
+import { RpcUnreachable } from '../../../../core/rpc/post.ts'
+import { tokenProgramAddress } from '../../../../core/solana/addresses.ts'
+import { dollar2022, usdc } from '../../../../test/helpers/chains/solana/payments.ts'
+import type { Rpc } from '../rpc/nodes.ts'
 import { createMintFacts, mintFault } from './mintFacts.ts'
 
 /** A mint account: 82 bytes, and with extensions the padding, the account's kind and the list. */
@@ -64,26 +64,26 @@ t.test('a mint that could hand over less, or that nobody here knows, is refused'
 
 t.test('a mint that is not what the configuration says is refused', async (t) => {
   t.match(mintFault(null, usdc), /does not exist/)
-  t.match(mintFault(mint(), usdc), /belongs to the program/)
-  t.match(mintFault(mint([], 9), dollar2022), /9 decimals/)
+  t.match(mintFault(mint(), usdc), /to belong to the program/)
+  t.match(mintFault(mint([], 9), dollar2022), /but it has 9/)
   const short = { ...mint(), data: [Buffer.alloc(81).toString('base64'), 'base64'] as const }
-  t.match(mintFault(short, dollar2022), /no mint/)
+  t.match(mintFault(short, dollar2022), /is not a mint/)
   const account = { ...mint(), data: [Buffer.alloc(165, 1).toString('base64'), 'base64'] as const }
-  t.match(mintFault(account, dollar2022), /no mint/)
+  t.match(mintFault(account, dollar2022), /is not a mint/)
   const empty = { ...mint(), data: [Buffer.alloc(82).toString('base64'), 'base64'] as const }
-  t.match(mintFault(empty, dollar2022), /not initialised/)
+  t.match(mintFault(empty, dollar2022), /not initialized/)
 })
 
 t.test(
   'mints are read once for many payments, again after ten minutes, and kept for an hour without a node',
   async (t) => {
     let calls = 0
-    let isAway = false
+    let isUnavailable = false
     let now = 0
     const rpc: Pick<Rpc, 'call'> = {
       async call<T>() {
         calls++
-        if (isAway) throw new RpcUnreachable('away')
+        if (isUnavailable) throw new RpcUnreachable('away')
         return { context: { slot: 1 }, value: [mint()] } as T
       },
     }
@@ -93,13 +93,13 @@ t.test(
     now = 599_999
     await facts.faultOf(dollar2022)
     t.equal(calls, 1)
-    isAway = true
+    isUnavailable = true
     now = 3_599_999
     t.equal(await facts.faultOf(dollar2022), undefined)
     t.equal(calls, 2)
     now = 3_600_000
     await t.rejects(facts.faultOf(dollar2022), { name: 'RpcUnreachable' })
-    isAway = false
+    isUnavailable = false
     t.equal(await facts.faultOf(dollar2022), undefined)
   },
 )

@@ -1,24 +1,24 @@
 import t from 'tap'
 import { silentLog } from '../../../../core/ports/log.ts'
-import { RpcUnreachable } from '../../../../core/rpc/rpcError.ts'
-import { readAddress } from '../../../../core/solana/address.ts'
-import { addressOf, newCast, rulesOf, usdc } from '../payments.fixture.ts'
-import type { Rpc } from '../rpc/createSolanaRpc.ts'
+import { RpcUnreachable } from '../../../../core/rpc/post.ts'
+import { readAddress } from '../../../../core/solana/addresses.ts'
+import { addressOf, newCast, rulesOf, usdc } from '../../../../test/helpers/chains/solana/payments.ts'
+import type { Rpc } from '../rpc/nodes.ts'
 import { createPayees } from './payees.ts'
 
-/** Payees of a chain that holds what the test says, asked again at once. */
+/** Payees of a chain with the test's accounts, which are rechecked at once. */
 function setUp(againMs = 1) {
   const rules = rulesOf(newCast())
-  const asked: number[] = []
+  const requests: number[] = []
   const arrivals: (() => void)[] = []
-  let answer: (index: number) => unknown = () => null
+  let respond: (index: number) => unknown = () => null
   const rpc: Pick<Rpc, 'call'> = {
     async call<T>(method: string, ...params: unknown[]) {
       if (method !== 'getMultipleAccounts') throw new Error(`unexpected ${method}`)
       const addresses = params[0] as string[]
-      asked.push(addresses.length)
+      requests.push(addresses.length)
       for (const arrived of arrivals.splice(0)) arrived()
-      return { context: { slot: 1 }, value: addresses.map((_, i) => answer(i)) } as T
+      return { context: { slot: 1 }, value: addresses.map((_, i) => respond(i)) } as T
     },
   }
   const payees = createPayees({ rpc, rules, log: silentLog, againMs })
@@ -30,12 +30,12 @@ function setUp(againMs = 1) {
   })
   return {
     payees,
-    asked,
+    requests,
     newWallet: () => addressOf(newCast().seller),
-    answerBy(next: typeof answer) {
-      answer = next
+    answerBy(next: typeof respond) {
+      respond = next
     },
-    /** Resolves after the answer to one more question was read. */
+    /** Resolves after the response to one more request was read. */
     async asksAgain() {
       await new Promise<void>((resolve) => arrivals.push(resolve))
       await new Promise(setImmediate)
@@ -53,21 +53,21 @@ const tokenAccount = (owner: string, state = 1, program = 'TokenkegQfeZyiNwAJbNb
 t.test(
   'a payee without an account can be paid as soon as there is one, without being asked for',
   async (t) => {
-    const { payees, newWallet, answerBy, asksAgain, asked } = setUp()
+    const { payees, newWallet, answerBy, asksAgain, requests } = setUp()
     const wallet = newWallet()
     const payee = payees.payee(usdc.address, wallet)
     t.equal(payee.fault, undefined, 'before anybody knows, it is offered')
-    await payee.looking
+    await payee.reading
     t.match(payee.fault, new RegExp(`${wallet} has no account`))
     await asksAgain()
     t.match(payee.fault, /has no account/)
     answerBy(() => tokenAccount(wallet))
     await asksAgain()
     t.equal(payee.fault, undefined)
-    const questions = asked.length
+    const questions = requests.length
     t.equal(payees.payee(usdc.address, wallet), payee)
     await new Promise((resolve) => setTimeout(resolve, 20))
-    t.equal(asked.length, questions, 'one that is there is not asked for again')
+    t.equal(requests.length, questions, 'one that is there is not asked for again')
   },
 )
 
@@ -82,34 +82,34 @@ t.test('an account that is frozen, somebody else’s or no token account is none
     [{ owner: wallet, data: ['', 'base64'] }, /has no account/],
   ] as const) {
     answerBy(() => account)
-    t.equal(await payee.look(), true)
+    t.equal(await payee.refresh(), true)
     t.match(payee.fault, why)
   }
   answerBy(() => tokenAccount(wallet))
-  await payee.look()
+  await payee.refresh()
   t.equal(payee.fault, undefined)
 })
 
 t.test('many payees are one question per hundred', async (t) => {
-  const { payees, newWallet, asked } = setUp(60_000)
+  const { payees, newWallet, requests } = setUp(60_000)
   const all = Array.from({ length: 250 }, () => payees.payee(usdc.address, newWallet()))
-  await Promise.all(all.map(({ looking }) => looking))
-  t.same(asked, [100, 100, 50])
+  await Promise.all(all.map(({ reading: readings }) => readings))
+  t.same(requests, [100, 100, 50])
   t.ok(all.every(({ fault }) => fault !== undefined))
 })
 
 t.test('while no node answers nothing is held against anybody, and what was known stays', async (t) => {
   const { payees, newWallet, answerBy } = setUp(60_000)
   const missing = payees.payee(usdc.address, newWallet())
-  await missing.looking
+  await missing.reading
   answerBy(() => {
     throw new RpcUnreachable('gone')
   })
   const unknown = payees.payee(usdc.address, newWallet())
-  await unknown.looking
+  await unknown.reading
   t.equal(unknown.fault, undefined)
-  t.equal(await missing.look(), false)
+  t.equal(await missing.refresh(), false)
   t.match(missing.fault, /has no account/)
   t.equal(payees.payee('not a token', newWallet()).fault, undefined)
-  t.equal(payees.payee(usdc.address, 'not a wallet').looking, undefined)
+  t.equal(payees.payee(usdc.address, 'not a wallet').reading, undefined)
 })

@@ -5,16 +5,16 @@ import type { Asset } from '../../../../core/domain/asset.ts'
 import { networkTitle } from '../../../../core/domain/network.ts'
 import type { Payee } from '../../../../core/ports/chains/settler.ts'
 import type { Log } from '../../../../core/ports/log.ts'
-import { tokenProgramAddress } from '../../../../core/solana/programs.ts'
-import type { Rpc, WithContext } from '../rpc/createSolanaRpc.ts'
-import type { SolanaRules } from './solanaRules.ts'
+import { tokenProgramAddress } from '../../../../core/solana/addresses.ts'
+import type { Rpc, WithContext } from '../rpc/nodes.ts'
+import type { SolanaRules } from './rules.ts'
 
-/** Most accounts that a node takes in one `getMultipleAccounts`. */
+/** Maximum number of accounts that a node accepts in one `getMultipleAccounts`. */
 const MAX_ACCOUNTS = 100
-/** Most payees that are asked for again in one round, oldest first. */
+/** Maximum number of payees that are rechecked in one round, oldest first. */
 const MAX_AGAIN = 1_000
 const CACHED_PAYEES = 10_000
-/** Places in a token account, the same in both programs: owner, state. */
+/** Offsets of owner and state in a token account. They are the same in both token programs. */
 const ownerAt = 32
 const stateAt = 108
 const stateInitialised = 1
@@ -24,22 +24,22 @@ export interface PayeesOptions {
   readonly rpc: Pick<Rpc, 'call'>
   readonly rules: SolanaRules
   readonly log: Log
-  /** How often a payee that can not be paid is looked at again, in ms. */
+  /** How often a payee without a usable account is rechecked, in ms. */
   readonly againMs?: number
-  /** How long it is worth waiting for a look, in ms. */
+  /** How long a caller waits for a check, in ms. */
   readonly waitMs?: number
 }
 
-/** Whether sellers have an account of the token that they are to be paid in; a payment never makes one. */
+/** Checks whether sellers have an account of the token that buyers pay with. A payment never creates one. */
 export interface Payees {
-  /** One object for each asset and wallet: it is read on every call and costs nothing then. */
+  /** Returns one object per asset and wallet. Reading the object on every call costs nothing. */
   payee(asset: string, payTo: string): Payee
   close(): void
 }
 
 interface Entry extends Payee {
   fault: string | undefined
-  looking: Promise<unknown> | undefined
+  reading: Promise<unknown> | undefined
   readonly asset: Asset
   readonly payTo: string
   readonly account: string
@@ -51,27 +51,28 @@ interface TokenAccount {
 }
 
 /**
- * Looks at a payee's account when it is first asked for, many in one call, and again every 20 s while it is missing or was
- * never seen. One that is there is looked at again only on request: accounts are hardly ever closed.
+ * Checks a payee's account at the first request for the payee, many accounts in one call. The check is repeated every 20 s while
+ * the account is missing or was never checked. An existing account is rechecked only on request, because accounts are rarely
+ * closed.
  */
 export function createPayees(options: PayeesOptions): Payees {
   const { rpc, rules, log, againMs = 20_000, waitMs = 500 } = options
   const entries = new LRUCache<string, Entry>({
     max: CACHED_PAYEES,
-    // Whoever holds it offers it as if nothing were known.
+    // A caller that still holds the removed entry then sees the payee as unchecked.
     dispose(entry) {
       open.delete(entry)
       entry.fault = undefined
     },
   })
-  /** Missing, or not seen yet. */
+  /** Payees whose account is missing or not checked yet. */
   const open = new Set<Entry>()
   const queue = new Set<Entry>()
   let asking: Promise<boolean> | undefined
   let timer: NodeJS.Timeout | undefined
   let isClosed = false
 
-  const ask = async (asked: readonly Entry[]): Promise<boolean> => {
+  const read = async (asked: readonly Entry[]): Promise<boolean> => {
     try {
       const { value } = await rpc.call<WithContext<(TokenAccount | null)[]>>(
         'getMultipleAccounts',
@@ -87,19 +88,19 @@ export function createPayees(options: PayeesOptions): Payees {
       }
       return true
     } catch (error) {
-      log.debug({ error, payees: asked.length }, 'whether sellers can be paid on Solana could not be asked')
+      log.debug({ error, payees: asked.length }, 'the accounts of sellers on Solana could not be checked')
       return false
     } finally {
       arm()
     }
   }
-  const askAll = async (asked: readonly Entry[]): Promise<boolean> => {
+  const readAll = async (asked: readonly Entry[]): Promise<boolean> => {
     let isAnswered = true
     for (let i = 0; i < asked.length; i += MAX_ACCOUNTS)
-      isAnswered = (await ask(asked.slice(i, i + MAX_ACCOUNTS))) && isAnswered
+      isAnswered = (await read(asked.slice(i, i + MAX_ACCOUNTS))) && isAnswered
     return isAnswered
   }
-  /** Everybody who asks in the same turn of the loop shares the calls. */
+  /** Requests in the same turn of the event loop share their calls. */
   const look = (entry: Entry): Promise<boolean> => {
     if (isClosed) return Promise.resolve(false)
     queue.add(entry)
@@ -107,14 +108,14 @@ export function createPayees(options: PayeesOptions): Payees {
       const asked = [...queue]
       queue.clear()
       asking = undefined
-      return askAll(asked)
+      return readAll(asked)
     })
     return Promise.race([asking, sleep(waitMs, false, { ref: false })])
   }
   const arm = () => {
     if (timer !== undefined || open.size === 0 || isClosed) return
     timer = setTimeout(async () => {
-      await askAll([...open].slice(0, MAX_AGAIN))
+      await readAll([...open].slice(0, MAX_AGAIN))
       timer = undefined
       arm()
     }, againMs)
@@ -128,19 +129,19 @@ export function createPayees(options: PayeesOptions): Payees {
       if (known !== undefined) return known
       const rule = rules.assets.get(asset)
       const account = rule === undefined ? undefined : rules.destinationOf(payTo, rule)
-      if (rule === undefined || account === undefined) return nobody
+      if (rule === undefined || account === undefined) return unchecked
       const entry: Entry = {
         fault: undefined,
-        looking: undefined,
+        reading: undefined,
         asset: rule.asset,
         payTo,
         account: base58.encode(account),
-        look: () => look(entry),
+        refresh: () => look(entry),
       }
       entries.set(key, entry)
       open.add(entry)
-      entry.looking = look(entry).finally(() => {
-        entry.looking = undefined
+      entry.reading = look(entry).finally(() => {
+        entry.reading = undefined
       })
       return entry
     },
@@ -153,10 +154,10 @@ export function createPayees(options: PayeesOptions): Payees {
 
 const keyOf = (asset: string, payTo: string) => `${asset}|${payTo}`
 
-/** For what the check of a payment refuses anyway. */
-const nobody: Payee = { fault: undefined, looking: undefined, look: async () => false }
+/** Used for payments that the check refuses for another reason. */
+const unchecked: Payee = { fault: undefined, reading: undefined, refresh: async () => false }
 
-/** Why an account can't receive for the wallet, with what to do about it. */
+/** Why an account cannot receive for the wallet, and what to do about it. */
 function faultOf(found: TokenAccount | null, { asset, payTo, account }: Entry): string | undefined {
   const data =
     found?.owner === tokenProgramAddress[asset.program ?? 'token']
@@ -165,7 +166,7 @@ function faultOf(found: TokenAccount | null, { asset, payTo, account }: Entry): 
   const isTheirs = data !== undefined && base58.encode(data.subarray(ownerAt, ownerAt + 32)) === payTo
   if (isTheirs && data[stateAt] === stateInitialised) return undefined
   if (isTheirs && data[stateAt] === stateFrozen) {
-    return `The account ${account} of the wallet ${payTo} is frozen: only the issuer of ${asset.symbol} can open it again. Take another wallet.`
+    return `The account ${account} of the wallet ${payTo} is frozen, and only the issuer of ${asset.symbol} can unfreeze it. Use another wallet.`
   }
-  return `The wallet ${payTo} has no account that can receive ${asset.symbol} on ${networkTitle(asset.network)}. Make its associated token account ${account} once, for example by sending any amount of ${asset.symbol} to the wallet.`
+  return `The wallet ${payTo} has no account that can receive ${asset.symbol} on ${networkTitle(asset.network)}. Create its associated token account ${account} once, for example by sending any amount of ${asset.symbol} to the wallet.`
 }

@@ -1,20 +1,26 @@
-import { readU32, readU64, sameBytes } from '../../../../core/solana/bytes.ts'
+import { computeBudgetProgram, lighthouseProgram, memoProgram } from '../../../../core/solana/addresses.ts'
 import type { Instruction, Message } from '../../../../core/solana/message.ts'
-import { computeBudgetProgram, lighthouseProgram, memoProgram } from '../../../../core/solana/programs.ts'
+import { readU32, readU64, sameBytes, type WireTransaction } from '../../../../core/solana/wire.ts'
 import { reasons } from '../reasons.ts'
 
 const setComputeUnitLimit = 2
 const setComputeUnitPrice = 3
 const transferChecked = 12
-/** Phantom makes 8 instructions of a payment of 4. What has more than this is no wallet's payment, and costs a node to simulate. */
+/**
+ * Maximum number of instructions in a payment. Phantom turns a payment of 4 into 8. No wallet sends a longer payment, and its
+ * simulation would be expensive for a node.
+ */
 const MAX_INSTRUCTIONS = 16
-/** Lighthouse's MemoryWrite and MemoryClose make and end accounts; every number above is an assertion, which only reads. */
+/**
+ * Lighthouse's MemoryWrite and MemoryClose create and close accounts. Every instruction from this number on is an assertion, and
+ * assertions only read.
+ */
 const firstLighthouseAssertion = 2
 
-/** What one payment moves, as places in the message's keys, and what it says beside. */
+/** The accounts of one payment, as indexes into the message's keys, and its other contents. */
 export interface Transfer {
   readonly program: Uint8Array
-  /** Its place among the instructions. */
+  /** Index of the transfer among the instructions. */
   readonly at: number
   readonly source: number
   readonly mint: Uint8Array
@@ -23,7 +29,7 @@ export interface Transfer {
   readonly amount: bigint
   readonly decimals: number
   readonly memos: readonly Uint8Array[]
-  /** What the transaction costs its fee payer, in lamports, whether it succeeds or fails. */
+  /** Cost of the transaction for its fee payer, in lamports, whether it succeeds or fails. */
   readonly feeLamports: bigint
 }
 
@@ -32,22 +38,21 @@ export interface FeeCaps {
   readonly maxMicroLamportsPerUnit: bigint
 }
 
-/** A reason and words; the caller makes a refusal of it. */
+/** A reason and a message, from which the caller makes a refusal. */
 export interface Fault {
   readonly reason: string
   readonly message: string
 }
 
 /**
- * Reads the payment in a message of scheme `exact`: SetComputeUnitLimit, SetComputeUnitPrice, one TransferChecked, and memos and
- * Lighthouse assertions anywhere around them, because wallets add assertions before and after the transfer. Nothing else may be
- * there. Where the payer pays the fee itself, the first two may be left out. Every instruction that counts has exactly the bytes and
- * accounts of its form, so nothing can be hidden behind it: a transfer with more accounts would be one by several signers, or one
- * that calls a hook.
+ * Reads the payment in a message of scheme `exact`. The message contains SetComputeUnitLimit, SetComputeUnitPrice and one
+ * TransferChecked. Memos and Lighthouse assertions may be anywhere around them, because wallets add assertions before and after the
+ * transfer. Nothing else is allowed. If the payer pays the fee, the first two may be absent.
  *
- * The message must be free of lookup tables.
+ * Each of these three instructions must have exactly the bytes and accounts of its form. For example, a transfer with more accounts
+ * would need several signers or would call a hook. The message must have no lookup tables.
  *
- * @param caps what the fee may be; undefined where the payer pays it
+ * @param caps limits of the fee; undefined if the payer pays it
  * @see https://github.com/x402-foundation/x402/blob/main/specs/schemes/exact/scheme_exact_svm.md
  */
 export function readTransfer(message: Message, caps: FeeCaps | undefined): Transfer | Fault {
@@ -94,22 +99,22 @@ export function readTransfer(message: Message, caps: FeeCaps | undefined): Trans
     amount: readU64(data, 1),
     decimals: data[9]!,
     memos,
-    feeLamports: BigInt(requiredSignatures) * lamportsPerSignature + fee.priorityLamports,
+    feeLamports: BigInt(requiredSignatures) * LAMPORTS_PER_SIGNATURE + fee.priorityLamports,
   }
 }
 
-/** What a signature costs, in lamports. */
-export const lamportsPerSignature = 5_000n
+/** The cost of a signature, in lamports. */
+export const LAMPORTS_PER_SIGNATURE = 5_000n
 
-/** The most that the compute budget may cost, in lamports. */
+/** Highest cost of the compute budget, in lamports. */
 export const highestPriorityFee = (caps: FeeCaps): bigint =>
   priorityFee(caps.maxComputeUnits, caps.maxMicroLamportsPerUnit)
 
-/** The network charges for the units that are asked for, not for those that are used. */
+/** The network charges for the requested units and not for the used ones. */
 const priorityFee = (units: number, microLamportsPerUnit: bigint): bigint =>
   (BigInt(units) * microLamportsPerUnit + 999_999n) / 1_000_000n
 
-/** What the compute budget's instructions have the fee payer spend beyond signatures. */
+/** The fee for the compute budget's instructions, in lamports, in addition to the signatures. */
 function readFee(
   budget: readonly Instruction[],
   caps: FeeCaps | undefined,
@@ -130,13 +135,13 @@ function readFee(
     if (units > caps.maxComputeUnits) {
       return fault(
         reasons.computeLimitTooHigh,
-        `at most ${caps.maxComputeUnits} compute units are paid for, ${units} were asked`,
+        `at most ${caps.maxComputeUnits} compute units are paid for, ${units} were requested`,
       )
     }
     if (microLamports > caps.maxMicroLamportsPerUnit) {
       return fault(
         reasons.computePriceTooHigh,
-        `at most ${caps.maxMicroLamportsPerUnit} micro-lamports a unit are paid, ${microLamports} were asked`,
+        `at most ${caps.maxMicroLamportsPerUnit} micro-lamports per unit are paid, ${microLamports} were requested`,
       )
     }
   }
@@ -145,10 +150,10 @@ function readFee(
 
 const oddBudget = (kind: number | undefined): Fault =>
   kind === setComputeUnitPrice
-    ? fault(reasons.computePrice, 'exactly one SetComputeUnitPrice of 9 bytes is expected')
+    ? fault(reasons.computePrice, 'exactly one SetComputeUnitPrice of 9 bytes is required')
     : fault(
         reasons.computeLimit,
-        'exactly one SetComputeUnitLimit of 5 bytes is expected, and of the compute budget program nothing but it and SetComputeUnitPrice',
+        'exactly one SetComputeUnitLimit of 5 bytes is required, and no other instruction of the compute budget program except SetComputeUnitPrice',
       )
 
 const isTransferChecked = ({ accounts, data }: Instruction): boolean =>
@@ -157,3 +162,6 @@ const isTransferChecked = ({ accounts, data }: Instruction): boolean =>
 const isAssertion = ({ data }: Instruction) => data.length > 0 && data[0]! >= firstLighthouseAssertion
 
 const fault = (reason: string, message: string): Fault => ({ reason, message })
+
+/** Whether the payer pays the fee, in a transaction that the check has accepted. The payer is then the only signer. */
+export const isSelfPaid = ({ signatures }: WireTransaction): boolean => signatures.length === 1

@@ -8,29 +8,32 @@ import { type Clock, systemClock } from '../../../../core/ports/clock.ts'
 import { type Log, silentLog } from '../../../../core/ports/log.ts'
 import { readMessage } from '../../../../core/solana/message.ts'
 import { readWireTransaction } from '../../../../core/solana/wire.ts'
-import { eachOf } from '../../eachOf.ts'
 import type { ChainReader, TracedPayment } from '../../facilitator/chainReader.ts'
-import type { Commitment, TransactionError } from '../check/simulate.ts'
-import type { Rpc } from '../rpc/createSolanaRpc.ts'
+import { eachOf } from '../../proofs.ts'
+import type { TransactionError } from '../check/simulation.ts'
+import type { Commitment, Rpc } from '../rpc/nodes.ts'
 import { failedOnChain, settledIn } from '../settle/settlement.ts'
 import { createExpiry, seenSlotOf } from './expiry.ts'
 
-/** Signatures that one question answers: the most that nodes give. */
+/** Signatures per request. Nodes return no more. */
 const PAGE_SIZE = 1_000
 const MAX_PAGES = 20
-/** Most transactions that are read in one look; the next one goes on. A payer can sign as many as it likes. */
+/** Maximum number of transactions that a search reads, because a payer can sign any number. The next search continues. */
 const MAX_READS = 100
-/** Transactions that are known to carry another message. */
+/** Maximum number of transactions that are cached because they carry another message. */
 const MAX_KNOWN = 50_000
-/** Payers whose payments are searched for at once. */
+/** Maximum number of payers whose payments are searched for concurrently. */
 const SEARCHES_AT_ONCE = 4
-/** Blocks are dated by their validators' clocks; older than the claim by this much is certainly before it. */
+/**
+ * A block that is this much older than the claim, in seconds, is certainly before the claim. The difference allows for validators'
+ * clocks, which set the block times.
+ */
 const CLOCK_SLACK_SECONDS = 300
 
 export interface SolanaChainReaderOptions {
   readonly network: NetworkId
   readonly rpc: Rpc
-  /** When a transfer counts. Default `confirmed`. */
+  /** The commitment at which a transfer counts. Default `confirmed`. */
   readonly commitment?: Commitment
   readonly pollMs?: number
   readonly clock?: Clock
@@ -38,15 +41,16 @@ export interface SolanaChainReaderOptions {
 }
 
 /**
- * Reads what became of Solana payments that somebody else signs the fee for. That signature is the transaction's id, so
- * it is not known ahead; the message is, and a payment's nonce is its hash: whatever transaction carries it is this one.
+ * Reads the outcome of Solana payments whose fee another account signs for. That account's signature is the transaction's id, so
+ * the id is not known in advance. But a payment's nonce is the hash of the message, so any transaction that carries the message is
+ * this payment.
  */
 export function createSolanaChainReader(options: SolanaChainReaderOptions): ChainReader {
   const { network, rpc, commitment = 'confirmed', pollMs = 1_000 } = options
   const { clock = systemClock, log = silentLog } = options
   const closing = new AbortController()
   const expiry = createExpiry(rpc, clock)
-  /** SHA-256 of the message by signature: what a signature signs never changes. */
+  /** SHA-256 of the message, by signature. The message of a signature never changes. */
   const messages = new LRUCache<string, string>({ max: MAX_KNOWN })
   const landedAt = (signature: string, at: Commitment) =>
     rpc.call<Landed | null>('getTransaction', signature, {
@@ -55,7 +59,10 @@ export function createSolanaChainReader(options: SolanaChainReaderOptions): Chai
       maxSupportedTransactionVersion: 0,
     })
 
-  /** What this transaction did, and for which of these payments; undefined for none, null when the node can't show it. */
+  /**
+   * The effect of this transaction and the payment among these that it belongs to. Undefined if it belongs to none of them. Null if
+   * the node does not return it.
+   */
   const outcomeAmong = async (
     wanted: ReadonlyMap<string, TracedPayment>,
     signature: string,
@@ -83,8 +90,8 @@ export function createSolanaChainReader(options: SolanaChainReaderOptions): Chai
   }
 
   /**
-   * Looks for payments of one payer among what it signed between their claims and the end of their times: one list for all
-   * of them. One is searched to its end when the list reaches back to its claim.
+   * Searches for payments of one payer among the transactions that the payer signed between their claims and their expiry. All
+   * payments use one list. The search for a payment is complete when the list reaches back to its claim.
    */
   const search = async (
     payments: readonly TracedPayment[],
@@ -94,7 +101,10 @@ export function createSolanaChainReader(options: SolanaChainReaderOptions): Chai
     const open = new Map(payments.map((payment) => [payment.nonce, payment]))
     const found = new Map<TracedPayment, SettleOutcome>()
     const complete = new Set<TracedPayment>()
-    /** The node lists something that it does not show: it may be behind the one that lists it, and this any of the payments. */
+    /**
+     * Whether the node lists a transaction that it does not return. Such a transaction may be any of the payments. The node may lag
+     * behind the node that listed it.
+     */
     let hasGap = false
     const closeBefore = (seconds: number | null): void => {
       for (const [nonce, payment] of open) {
@@ -126,7 +136,7 @@ export function createSolanaChainReader(options: SolanaChainReaderOptions): Chai
       }
       if (open.size === 0) return { found, complete }
       if (list.length < PAGE_SIZE) {
-        // A list that ends early may only mean that the node has forgotten the rest.
+        // If a list ends early, the node may only have deleted older entries.
         closeBefore((await historyMs()) / 1_000)
         return { found, complete }
       }
@@ -135,7 +145,7 @@ export function createSolanaChainReader(options: SolanaChainReaderOptions): Chai
     return { found, complete }
   }
 
-  /** Each payer's payments at a time; a payer whose list can't be had spoils nobody else's look. */
+  /** Works through one payer's payments at a time. An error in one payer's list does not affect the others. */
   const eachPayer = (
     payments: readonly TracedPayment[],
     work: (own: readonly TracedPayment[]) => Promise<void>,
@@ -145,14 +155,14 @@ export function createSolanaChainReader(options: SolanaChainReaderOptions): Chai
       try {
         await work(own)
       } catch (error) {
-        log.warn({ network, error: String(error) }, 'payments could not be looked up; they stay pending')
+        log.warn({ network, error: String(error) }, 'payments could not be checked and stay pending')
       }
     })
   }
 
   /**
-   * Those that no block can take any more, and none has: the block hash is out of use at a finalized slot, and the payer's
-   * list as of that slot does not hold the message.
+   * The payments that are in no block and can no longer get into one. At a finalized slot their block hash is out of use, and the
+   * payer's list at that slot does not have the message.
    */
   const goneOf = async (
     payments: readonly TracedPayment[],
@@ -187,7 +197,7 @@ export function createSolanaChainReader(options: SolanaChainReaderOptions): Chai
 
   const recover = async (payments: readonly TracedPayment[]): Promise<SettleOutcome[]> => {
     const outcomes = new Map<TracedPayment, SettleOutcome>()
-    const historyMs = asked(() => expiry.historyMs())
+    const historyMs = shared(() => expiry.historyMs())
     const searched: TracedPayment[] = []
     await eachPayer(payments, async (own) => {
       const unnamed: TracedPayment[] = []
@@ -229,35 +239,35 @@ export function createSolanaChainReader(options: SolanaChainReaderOptions): Chai
     },
     recover,
     async stillOnChain(payments) {
-      const answers = new Map<TracedPayment, OnChain>()
+      const responses = new Map<TracedPayment, OnChain>()
       const missing: TracedPayment[] = []
       await eachPayer(payments, async (own) => {
         for (const payment of own) {
           const outcome = await outcomeOf(payment, payment.transaction ?? '')
           if (outcome === undefined) missing.push(payment)
           else if (outcome.status !== 'pending')
-            answers.set(payment, outcome.status === 'settled' ? 'yes' : 'no')
+            responses.set(payment, outcome.status === 'settled' ? 'yes' : 'no')
         }
       })
-      const historyMs = asked(() => expiry.historyMs())
-      for (const payment of await goneOf(missing, historyMs)) answers.set(payment, 'no')
-      return payments.map((payment) => answers.get(payment) ?? 'unknown')
+      const historyMs = shared(() => expiry.historyMs())
+      for (const payment of await goneOf(missing, historyMs)) responses.set(payment, 'no')
+      return payments.map((payment) => responses.get(payment) ?? 'unknown')
     },
     close: () => closing.abort(),
   }
 }
 
-/** What came of a search. */
+/** The result of a search. */
 interface Searched {
   readonly found: ReadonlyMap<TracedPayment, SettleOutcome>
-  /** Those that are certainly not in the list. */
+  /** Payments that are certainly not in the payer's list. */
   readonly complete: ReadonlySet<TracedPayment>
 }
 
-/** One question, asked when somebody wants to know, and once for all who do. */
-function asked<T>(ask: () => Promise<T>): () => Promise<T> {
-  let answer: Promise<T> | undefined
-  return () => (answer ??= ask())
+/** Makes one request, at the first call. All callers share it. */
+function shared<T>(read: () => Promise<T>): () => Promise<T> {
+  let response: Promise<T> | undefined
+  return () => (response ??= read())
 }
 
 interface Landed {
@@ -274,11 +284,11 @@ interface Signed {
 const isBeforeClaim = (seconds: number | null, { claimedAtMs }: TracedPayment): boolean =>
   seconds !== null && seconds + CLOCK_SLACK_SECONDS < claimedAtMs / 1000
 
-/** Its block hash is good for less than these minutes, so that it is another payment's. */
+/** Whether the block is too late for the payment's block hash, so that the transaction carries another payment. */
 const isAfterExpiry = (seconds: number | null, { validBeforeMs }: TracedPayment): boolean =>
   seconds !== null && seconds - CLOCK_SLACK_SECONDS > validBeforeMs / 1000
 
-/** Base58 block hash of a stored x402 payload; undefined when it can't be read. */
+/** Base58 block hash of a stored x402 payload. Undefined if it cannot be read. */
 function blockhashOf(payload: string | undefined): string | undefined {
   try {
     const { transaction } = JSON.parse(payload ?? '').payload

@@ -1,49 +1,52 @@
 import type { Clock } from '../../../../core/ports/clock.ts'
-import { RpcRefused } from '../../../../core/rpc/rpcError.ts'
+import { RpcRefused } from '../../../../core/rpc/post.ts'
 import type { TracedPayment } from '../../facilitator/chainReader.ts'
-import type { Rpc, WithContext } from '../rpc/createSolanaRpc.ts'
-import { rpcCodes } from '../rpc/rpcCodes.ts'
+import { type Rpc, rpcCodes, type WithContext } from '../rpc/nodes.ts'
 
-/** For nodes that do not say how far their history goes: how long every node's is assumed to, in ms. */
+/** Assumed length of a node's history if the node does not report it, in ms. */
 const ASSUMED_HISTORY_MS = 3_600_000
 
-/** A transaction that may be too late. */
+/** A transaction that may have expired. */
 export interface Lapsing {
   /** Base58. */
   readonly blockhash: string
   /**
-   * A slot at which a node knew the block hash, so that a finalized block behind it that does not know it has forgotten it;
-   * null where nobody has seen it.
+   * A slot at which a node had the block hash. A later finalized slot without the hash then proves that the hash has expired. Null
+   * if no node had it.
    */
   readonly seenSlot: number | null
-  /** When the hash must have expired by any clock: what tells a forgotten one from one too new, where nobody has seen it. */
+  /**
+   * The time by which the hash must have expired by any clock. Without a seen slot, this time distinguishes an expired hash from
+   * one that is too new.
+   */
   readonly validBeforeMs: number
 }
 
-/** Whether the chain can still take what is not on it. Each question is asked once for all that want to know. */
+/** Checks whether the chain can still accept a transaction that is not on it. Transactions share their requests. */
 export interface Expiry {
-  /** The finalized slot at which each of these block hashes was out of use for good; those that are not are left out. */
+  /** For each of these block hashes that is out of use for good, the finalized slot that proves it. Other hashes have no entry. */
   slotsOf(all: readonly Lapsing[]): Promise<Map<Lapsing, number>>
-  /** From when on the node knows what happened, in ms since 1970, so that "not found" means something. */
+  /** The start of the node's history, in ms since 1970. For an earlier transaction, "not found" proves nothing. */
   historyMs(): Promise<number>
 }
 
-/** Asks nodes about block hashes. */
+/** Queries nodes about block hashes. */
 export function createExpiry(rpc: Rpc, clock: Clock): Expiry {
   return {
     async slotsOf(all) {
       const slots = new Map<Lapsing, number>()
       const hashes = [...new Set(all.map(({ blockhash }) => blockhash))]
-      // One that is too new for finalized blocks is not known there either, hence both questions, and the slot or the clock.
+      // Finalized blocks also lack a hash that is too new for them. So the function requests both commitments and compares the slot
+      // or the clock.
       const levels = ['confirmed', 'finalized'] as const
-      const answers = await rpc.many<WithContext<boolean>>(
+      const responses = await rpc.many<WithContext<boolean>>(
         hashes.flatMap((blockhash) =>
           levels.map((commitment) => ({ method: 'isBlockhashValid', params: [blockhash, { commitment }] })),
         ),
       )
       const expired = new Map<string, number>()
       for (const [i, blockhash] of hashes.entries()) {
-        const [confirmed, finalized] = [answers[2 * i]!, answers[2 * i + 1]!]
+        const [confirmed, finalized] = [responses[2 * i]!, responses[2 * i + 1]!]
         if (!confirmed.ok || !finalized.ok) continue
         if (confirmed.result.value === false && finalized.result.value === false)
           expired.set(blockhash, finalized.result.context.slot)
@@ -70,7 +73,7 @@ export function createExpiry(rpc: Rpc, clock: Clock): Expiry {
   }
 }
 
-/** A slot at which the chain knew a payment's block hash: that of its block, or of its verification. */
+/** A slot at which the chain had a payment's block hash. It is the slot of the payment's block or of its verification. */
 export function seenSlotOf({ block, attempt }: TracedPayment): number | null {
   if (block != null) return block
   const slot = Number(attempt?.sequence ?? Number.NaN)

@@ -2,11 +2,11 @@ import { base58 } from '@scure/base'
 import { Keypair, PublicKey, TransactionInstruction, TransactionMessage } from '@solana/web3.js'
 import t from 'tap'
 import type { TransferBack } from '../../../../core/ports/chains/refundProofs.ts'
-import { associatedTokenAddress } from '../../../../core/solana/associatedTokenAddress.ts'
-import { tokenProgramAddress, tokenProgramBytes } from '../../../../core/solana/programs.ts'
-import { addressOf, network, usdc } from '../payments.fixture.ts'
-import { judgeRefund } from './judgeRefund.ts'
-import type { LandedMeta } from './moves.ts'
+import { tokenProgramAddress, tokenProgramBytes } from '../../../../core/solana/addresses.ts'
+import { associatedTokenAddress } from '../../../../core/solana/tokenAccount.ts'
+import { addressOf, network, usdc } from '../../../../test/helpers/chains/solana/payments.ts'
+import type { LandedMeta } from './landedTransaction.ts'
+import { judgeRefund } from './refundProofs.ts'
 
 const [buyer, seller, signer, multisig] = Array.from({ length: 4 }, () => Keypair.generate())
 const mint = new PublicKey(usdc.address)
@@ -14,11 +14,16 @@ const ataOf = (owner: Keypair) =>
   base58.encode(associatedTokenAddress(owner.publicKey.toBytes(), tokenProgramBytes.token, mint.toBytes()))
 const [from, to] = [ataOf(seller!), ataOf(buyer!)]
 const expected: TransferBack = {
-  ...{ network, asset: usdc.address, from: addressOf(seller!), to: addressOf(buyer!), amountAtomic: 10_000n },
-  ...{ transaction: 'refund', saleTransaction: 'sale' },
+  network,
+  asset: usdc.address,
+  from: addressOf(seller!),
+  to: addressOf(buyer!),
+  amountAtomic: 10_000n,
+  transaction: 'refund',
+  saleTransaction: 'sale',
 }
 
-/** A call of a program that has the seller's money move, as multi-signature wallets do: its own keys are two. */
+/** A call of a program that moves the seller's money, as multi-signature wallets do. It has two keys of its own. */
 const message = new TransactionMessage({
   payerKey: signer!.publicKey,
   recentBlockhash: addressOf(Keypair.generate()),
@@ -36,11 +41,13 @@ const amountBytes = (amount: bigint) => {
 }
 const checked = (amount = 10_000n) => [12, ...amountBytes(amount), 6]
 
-/** The token accounts, the mint and the token program come from a lookup table: places 2, 3, 4, 5. */
+/** The token accounts, the mint and the token program come from a lookup table, with the indexes 2, 3, 4, 5. */
 const metaOf = (data: number[], more: Partial<Record<'program' | 'before' | 'after', unknown>> = {}) => {
   const { program = tokenProgramAddress.token, before = '0', after = '10000' } = more
   const balance = (accountIndex: number, amount: unknown) => ({
-    ...{ accountIndex, mint: usdc.address, uiTokenAmount: { amount: String(amount) } },
+    accountIndex,
+    mint: usdc.address,
+    uiTokenAmount: { amount: String(amount) },
   })
   return {
     loadedAddresses: { writable: [from, to], readonly: [usdc.address, String(program)] },

@@ -2,28 +2,31 @@ import t, { type Test } from 'tap'
 import { createRecovery } from '../../../../core/payments/recovery.ts'
 import * as rules from '../../../../core/payments/rules.ts'
 import { silentLog as log } from '../../../../core/ports/log.ts'
-import { createMemory } from '../../../memory/store/memory.ts'
-import { openMemory } from '../../../memory/store/openMemory.ts'
-import { addressOf, usdc } from '../payments.fixture.ts'
-import { type Prepared, price, setStage } from '../stage.fixture.ts'
+import { addressOf, usdc } from '../../../../test/helpers/chains/solana/payments.ts'
+import { type Prepared, price, setStage } from '../../../../test/helpers/chains/solana/stage.ts'
+import { openTestStore } from '../../../../test/helpers/store/testStore.ts'
 
 const SLOT_MS = 400
-/** Of a process that was killed. */
+/** How long the lease of a killed process lasts, in ms. */
 const LEASE_MS = 10_000
 /** Slots until a block is finalized, and for which a block hash is taken. */
 const [finalizedAfter, hashLife] = [32, 150]
 
-/** A chain with slots of 400 ms and a gateway that recovers, once a second, by one clock that the test moves. */
-async function stageWithBooks(t: Test) {
+/** A chain with slots of 400 ms and a gateway that recovers once a second. The test moves the clock of both. */
+async function stageWithLedger(t: Test) {
   const stage = await setStage()
   t.teardown(stage.close)
   const clock = { now: () => Date.now() + stage.ahead }
-  const store = openMemory({ memory: createMemory(clock), clock })
-  const { books, leases } = store
+  const store = openTestStore({ clock, storeClock: clock })
+  const { ledger, leases } = store
   const heir = (await leases.take('heir', 3_600_000))!
   const settler = stage.another()
   const recovery = createRecovery({
-    ...{ books, leases, clock, log, lease: { current: heir } },
+    ledger,
+    leases,
+    clock,
+    log,
+    lease: { current: heir },
     chains: { assets: [usdc], settlers: [settler], settler: () => settler },
     payments: { isUnderWay: () => false, withhold: () => () => {} },
     purchases: store.purchases,
@@ -32,7 +35,7 @@ async function stageWithBooks(t: Test) {
     notes: { tokenHash: () => 'hash' },
   })
 
-  /** Stores a payment as its call does before it broadcasts, and kills the process there. */
+  /** Stores a payment as its call does before the broadcast, and kills the process there. */
   async function storeAndDie({ payment, terms, identity, hold }: Prepared): Promise<void> {
     const killed = (await leases.take('killed', LEASE_MS))!
     const purchaseId = '0190b2a4-0000-7000-8000-000000000001'
@@ -43,7 +46,7 @@ async function stageWithBooks(t: Test) {
       purchaseId,
       payload: JSON.stringify(payment),
     }
-    const claimed = await books.claim({
+    const claimed = await ledger.claim({
       ...claim,
       linkId: 'link',
       sessionId: null,
@@ -53,7 +56,7 @@ async function stageWithBooks(t: Test) {
     if (!claimed.won) throw new Error('the key is taken')
     const held = { row: claimed.row, purchaseId, lease: killed.id }
     const store = async (attempt: Parameters<typeof rules.begin>[1]) => {
-      await books.apply(rules.begin(held, attempt, { status: 200, headers: [], body: Buffer.from('{}') }))
+      await ledger.apply(rules.begin(held, attempt, { status: 200, headers: [], body: Buffer.from('{}') }))
       return false
     }
     await stage.settler.settle(payment, terms, identity, store, hold)
@@ -73,16 +76,16 @@ async function stageWithBooks(t: Test) {
   /** How many slots pass until the payment is in this state. */
   async function slotsUntil({ identity }: Prepared, state: string): Promise<number> {
     for (let slots = 0; slots < 1_000; slots++) {
-      if ((await books.find(identity.key))?.state === state) return slots
+      if ((await ledger.find(identity.key))?.state === state) return slots
       await pass(1)
     }
-    throw new Error(`Expected the payment to be ${state}, it is ${(await books.find(identity.key))?.state}.`)
+    throw new Error(`Expected the payment to be ${state}, it is ${(await ledger.find(identity.key))?.state}.`)
   }
-  return { ...stage, stage, books, storeAndDie, pass, slotsUntil }
+  return { ...stage, stage, ledger, storeAndDie, pass, slotsUntil }
 }
 
 t.test('what was stored and never sent lands within seconds of being taken over', async (t) => {
-  const { stage, storeAndDie, pass, slotsUntil, chain, cast } = await stageWithBooks(t)
+  const { stage, storeAndDie, pass, slotsUntil, chain, cast } = await stageWithLedger(t)
   const paid = await stage.pay()
   await pass(100)
   await storeAndDie(await stage.verify(paid))
@@ -95,7 +98,7 @@ t.test(
   'what can not land any more is told within seconds of the finalized block that has forgotten its block hash',
   async (t) => {
     for (const age of [0, 60, 120, 148]) {
-      const { stage, storeAndDie, pass, slotsUntil, chain } = await stageWithBooks(t)
+      const { stage, storeAndDie, pass, slotsUntil, chain } = await stageWithLedger(t)
       const paid = await stage.pay()
       await pass(age)
       const verified = await stage.verify(paid)
@@ -112,7 +115,7 @@ t.test(
 t.test(
   'what would fail now is sent again while it can land, and lands when nothing is in its way',
   async (t) => {
-    const { stage, storeAndDie, pass, slotsUntil, rpc } = await stageWithBooks(t)
+    const { stage, storeAndDie, pass, slotsUntil, rpc } = await stageWithLedger(t)
     const paid = await stage.pay()
     await storeAndDie(await stage.verify(paid))
     const message = 'Transaction simulation failed: the payer has too little of the token'

@@ -1,25 +1,25 @@
 import { base58 } from '@scure/base'
 import type { PaymentRecord } from '../../../../core/domain/payment.ts'
 import type { OnChain, SettleOutcome, Settler } from '../../../../core/ports/chains/settler.ts'
-import { RpcRefused } from '../../../../core/rpc/rpcError.ts'
+import { RpcRefused } from '../../../../core/rpc/post.ts'
 import { readMessage } from '../../../../core/solana/message.ts'
 import { readWireTransaction, type WireTransaction } from '../../../../core/solana/wire.ts'
+import { isSelfPaid } from '../check/transfer.ts'
 import type { ReadOptions } from '../options.ts'
 import { reasons } from '../reasons.ts'
-import type { Rpc } from '../rpc/createSolanaRpc.ts'
-import { broadcastAll } from '../settle/broadcast.ts'
-import { askStatuses, hasReached, MAX_SIGNATURES, type SignatureStatus } from '../settle/confirm.ts'
-import { isSelfPaid } from '../settle/cosign.ts'
+import type { Rpc } from '../rpc/nodes.ts'
+import { hasReached, MAX_SIGNATURES, queryStatuses, type SignatureStatus } from '../settle/confirmations.ts'
 import { failedOnChain, settledIn } from '../settle/settlement.ts'
+import { broadcastAll } from '../settle/transaction.ts'
 import { createSolanaChainReader } from './chainReader.ts'
 import { createExpiry, type Lapsing, seenSlotOf } from './expiry.ts'
 
-/** What was just sent again is in one of the next blocks. */
+/** A transaction that was just sent again should be in a block after this time, in ms. */
 const SENT_AGAIN_MS = 2_000
-/** Between looks at what can land still, or is going to be too late: both are over within two minutes, as a rule. */
-const LOOK_MS = 4_000
-/** After so many looks the chain stands still, or the node does not know better: then rarer and rarer. */
-const MANY_LOOKS = 45
+/** Time between checks of transactions that can still land or may have expired, in ms. Most land or expire within two minutes. */
+const POLL_MS = 4_000
+/** After this many checks, the chain has probably stopped or the node lags, so the next checks become less and less frequent. */
+const MAX_POLLS = 45
 const signatureForm = /^[1-9A-HJ-NP-Za-km-z]{64,90}$/
 
 export interface RecoveryParts {
@@ -27,55 +27,60 @@ export interface RecoveryParts {
   readonly rpc: Rpc
 }
 
-/** Finds out what became of stored attempts. */
+/** Finds the outcome of stored attempts. */
 export type Recovery = Pick<Settler, 'recover' | 'stillOnChain'>
 
-/** Where a signature stands, and the slot at which the node said so. */
+/** The status of a signature, and the slot of the node's response. */
 interface Known {
   readonly status: SignatureStatus | null
   readonly slot: number
 }
 
 /**
- * A transaction is never replaced, so there are three answers: it is in a block; it still can get there, and the same
- * bytes are sent again; or its block hash is out of use in finalized blocks and it is in none of them. One that failed in
- * a block has an end when that block is finalized: before, another fork can carry it once more.
+ * Creates the recovery of payments. A transaction is never replaced, so there are three cases. In the first, it is in a block. In
+ * the second, it can still get into a block, so recovery sends the same bytes again. In the third, it is in no block and its block
+ * hash has expired in finalized blocks. The failure of a transaction in a block is final once that block is finalized. Before that,
+ * the transaction may still land in another fork.
  *
- * One question is for 256 signatures. What is not on chain is sent again, and each of its block hashes is asked about
- * twice, whichever payments have it; those go out in batches.
+ * One request covers 256 signatures. Recovery sends transactions again that are not on chain, and checks each of their block hashes
+ * twice. It batches these calls.
  */
 export function createRecovery({ options, rpc }: RecoveryParts): Recovery {
   const { commitment, clock, log, network } = options
-  /** One whose fee the payer pays may land by another signature of the payer's: it is known by its message. */
+  /**
+   * The reader finds transactions whose fee the payer pays. They may land with another signature of the payer, so only the message
+   * identifies them.
+   */
   const reader = createSolanaChainReader({ network, rpc, commitment, clock, log })
   const expiry = createExpiry(rpc, clock)
 
-  /** Where these signatures stand; of those that the node can't be asked about nothing is in the map. */
+  /** The status of these signatures. A signature has no entry if the node could not be asked about it. */
   const statusesOf = async (signatures: readonly string[]): Promise<Map<string, Known>> => {
     const known = new Map<string, Known>()
     const askable = [...new Set(signatures)].filter((signature) => signatureForm.test(signature))
-    const ask = async (page: readonly string[]): Promise<void> => {
+    const read = async (page: readonly string[]): Promise<void> => {
       if (page.length === 0) return
       try {
-        const { context, value } = await askStatuses(rpc, page, true)
+        const { context, value } = await queryStatuses(rpc, page, true)
         for (const [i, signature] of page.entries())
           known.set(signature, { status: value[i] ?? null, slot: context.slot })
       } catch (error) {
         if (error instanceof RpcRefused && page.length > 1) {
-          // The node objects to one of them; the others are not to suffer for it.
+          // The node rejects one of the signatures. The page is halved, so that the others get their status.
           const half = page.length >> 1
-          await ask(page.slice(0, half))
-          await ask(page.slice(half))
-        } else log.warn({ error, network }, 'what became of Solana payments could not be asked')
+          await read(page.slice(0, half))
+          await read(page.slice(half))
+        } else log.warn({ error, network }, 'the status of Solana payments could not be read')
       }
     }
-    for (let i = 0; i < askable.length; i += MAX_SIGNATURES) await ask(askable.slice(i, i + MAX_SIGNATURES))
+    for (let i = 0; i < askable.length; i += MAX_SIGNATURES) await read(askable.slice(i, i + MAX_SIGNATURES))
     return known
   }
 
   /**
-   * Those that no block can take any more, and none has. The order of the questions is the proof: first the hash is out
-   * of use at a finalized slot, then a node that has seen that slot does not know the transaction.
+   * Transactions that are in no block and can no longer get into one. The order of the requests is the proof. In the first
+   * response, the block hash is out of use at a finalized slot. In the second, a node that has reached that slot does not have the
+   * transaction.
    */
   const goneOf = async (late: readonly Missing[]): Promise<Set<Missing>> => {
     const gone = new Set<Missing>()
@@ -111,7 +116,7 @@ export function createRecovery({ options, rpc }: RecoveryParts): Recovery {
       if (wire !== undefined && isSelfPaid(wire)) selfPaid.push(at)
       else missing.push(missingOf(at, record, wire))
     }
-    // What is looked at for the first time is sent before anything else is asked: most of it can land.
+    // The first check of a transaction sends it before anything else, because most transactions can still land.
     const mayBeLate = ({ seenSlot, record }: Missing) =>
       clock.now() >= record.validBeforeMs || (seenSlot !== null && record.tries > 0)
     const gone = await goneOf(missing.filter(mayBeLate))
@@ -143,17 +148,18 @@ export function createRecovery({ options, rpc }: RecoveryParts): Recovery {
     for (const [n, at] of unsent.entries()) {
       const outcome = outcomes[at]!
       const { tries } = records[at]!
-      // What a node refuses now it may take while the block hash lasts, and when it lasts no longer, that is known soon.
-      if (sent[n]!.status !== 'unknown' && outcome.status === 'pending' && tries < MANY_LOOKS)
-        outcomes[at] = { ...outcome, lookAgainMs: tries === 0 ? SENT_AGAIN_MS : LOOK_MS }
+      // A node that refuses the transaction now may accept it while its block hash lasts. A check soon shows when the hash has
+      // expired.
+      if (sent[n]!.status !== 'unknown' && outcome.status === 'pending' && tries < MAX_POLLS)
+        outcomes[at] = { ...outcome, recheckMs: tries === 0 ? SENT_AGAIN_MS : POLL_MS }
     }
   }
 
   const judge = (record: PaymentRecord, signature: string, status: SignatureStatus): SettleOutcome => {
     if (!hasReached(status, commitment)) {
       const outcome = pendingOf(record)
-      return outcome.status === 'pending' && record.tries < MANY_LOOKS
-        ? { ...outcome, lookAgainMs: SENT_AGAIN_MS }
+      return outcome.status === 'pending' && record.tries < MAX_POLLS
+        ? { ...outcome, recheckMs: SENT_AGAIN_MS }
         : outcome
     }
     if (status.err === null) return settledIn(signature, status.slot, record.amountAtomic)
@@ -161,7 +167,7 @@ export function createRecovery({ options, rpc }: RecoveryParts): Recovery {
   }
 
   const stillOnChain = async (records: readonly PaymentRecord[]): Promise<OnChain[]> => {
-    const answers = records.map((): OnChain => 'unknown')
+    const responses = records.map((): OnChain => 'unknown')
     const signatureOf = (record: PaymentRecord) => record.transaction ?? record.attempt?.transaction ?? ''
     const statuses = await statusesOf(records.map(signatureOf))
     const missing: Missing[] = []
@@ -173,36 +179,50 @@ export function createRecovery({ options, rpc }: RecoveryParts): Recovery {
       const { status, slot } = known
       if (status !== null) {
         if (!hasReached(status, commitment)) continue
-        if (status.err === null) answers[at] = 'yes'
-        else if (status.confirmationStatus === 'finalized') answers[at] = 'no'
+        if (status.err === null) responses[at] = 'yes'
+        else if (status.confirmationStatus === 'finalized') responses[at] = 'no'
         continue
       }
-      // A node that is not past the slot where it was seen can say nothing about its absence.
+      // A node that has not passed the slot of the transaction cannot prove that the transaction is absent.
       if (record.block !== null && slot <= record.block) continue
       const wire = record.attempt === null ? undefined : wireOf(record.attempt.bytes)
       if (wire !== undefined && isSelfPaid(wire)) selfPaid.push(at)
       else if (wire !== undefined) missing.push({ ...missingOf(at, record, wire), signature })
     }
-    for (const { at } of await goneOf(missing)) answers[at] = 'no'
+    for (const { at } of await goneOf(missing)) responses[at] = 'no'
     const found = await reader.stillOnChain(selfPaid.map((at) => records[at]!))
-    for (const [n, at] of selfPaid.entries()) answers[at] = found[n]!
-    return answers
+    for (const [n, at] of selfPaid.entries()) responses[at] = found[n]!
+    // A transaction that left the chain can land again until its block hash expires, but nodes may have dropped it with its block.
+    const mayLand = (at: number) => responses[at] === 'unknown' && clock.now() < records[at]!.validBeforeMs
+    const absent = [...missing.map(({ at }) => at), ...selfPaid].filter(mayLand)
+    await broadcastAll(
+      rpc,
+      absent.map((at) => records[at]!.attempt!.bytes),
+    )
+    return responses
   }
 
   return { recover, stillOnChain }
 }
 
-/** A transaction that the node does not know; its block hash is empty where the bytes can't be read, as in a foreign row. */
+/**
+ * A transaction that the node does not have. Its block hash is empty if the bytes cannot be read because another program wrote the
+ * row.
+ */
 interface Missing extends Lapsing {
-  /** Its place among the records. */
+  /** The transaction's index among the records. */
   readonly at: number
   readonly record: PaymentRecord
   readonly signature: string
 }
 
 const missingOf = (at: number, record: PaymentRecord, wire: WireTransaction | undefined): Missing => ({
-  ...{ at, record, signature: record.attempt?.transaction ?? '', blockhash: blockhashOf(wire) ?? '' },
-  ...{ seenSlot: seenSlotOf(record), validBeforeMs: record.validBeforeMs },
+  at,
+  record,
+  signature: record.attempt?.transaction ?? '',
+  blockhash: blockhashOf(wire) ?? '',
+  seenSlot: seenSlotOf(record),
+  validBeforeMs: record.validBeforeMs,
 })
 
 function pendingOf({ attempt }: PaymentRecord): SettleOutcome {
@@ -215,10 +235,10 @@ function pendingOf({ attempt }: PaymentRecord): SettleOutcome {
   }
 }
 
-/** A stored transaction; undefined when the bytes are none, which only a foreign row can have. */
+/** A stored transaction. Undefined if the bytes are no transaction, because another program wrote the row. */
 const wireOf = (base64: string) => readWireTransaction(Buffer.from(base64, 'base64'))
 
-/** Its block hash in base58. */
+/** The transaction's block hash in base58. */
 function blockhashOf(transaction: WireTransaction | undefined): string | undefined {
   const message = transaction === undefined ? undefined : readMessage(transaction.message)
   return message === undefined ? undefined : base58.encode(message.blockhash)

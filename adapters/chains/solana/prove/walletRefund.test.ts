@@ -1,12 +1,12 @@
 import { type Keypair, VersionedTransaction } from '@solana/web3.js'
 import t, { type Test } from 'tap'
 import type { Asset } from '../../../../core/domain/asset.ts'
-import { buildSolanaTransfer } from '../../../../core/x402/buildSolanaPayment.ts'
+import { buildSolanaTransfer } from '../../../../core/x402/solanaPayment.ts'
 import { createJsonRpcClient } from '../../../../localnet/jsonRpcClient.ts'
-import { createSolanaPayers } from '../check/createSolanaPayers.ts'
-import { addressOf, dollar2022, network, usdc } from '../payments.fixture.ts'
-import { price, setStage } from '../stage.fixture.ts'
-import { createSolanaRefundProofs } from './createSolanaRefundProofs.ts'
+import { addressOf, dollar2022, network, usdc } from '../../../../test/helpers/chains/solana/payments.ts'
+import { price, setStage } from '../../../../test/helpers/chains/solana/stage.ts'
+import { createSolanaPayers } from '../check/payers.ts'
+import { createSolanaRefundProofs } from './refundProofs.ts'
 
 const owned = 30_000n
 
@@ -24,7 +24,7 @@ async function sold(t: Test, asset: Asset) {
   const payers = createSolanaPayers({ network, rpcUrls: [rpc.url] })
   const proofs = createSolanaRefundProofs({ network, rpcUrls: [rpc.url] })
   const build = async (change: Partial<Asset> = {}, amountAtomic = price, payTo = buyer) => {
-    const { recentBlockhash } = (await payers.look(asset, seller))!
+    const { recentBlockhash } = (await payers.read(asset, seller))!
     return buildSolanaTransfer(
       { asset: { ...asset, ...change }, amountAtomic, payTo },
       seller,

@@ -33,26 +33,26 @@ async function startNode() {
 async function open(test: { teardown(close: () => void): void }) {
   const node = await startNode()
   const results = new Map<string, unknown>()
-  const heard: (() => void)[] = []
+  const received: (() => void)[] = []
   const socket = createSignatureSocket({
     url: node.url,
     commitment: 'confirmed',
     log: silentLog,
     onResult(signature, err) {
       results.set(signature, err)
-      for (const next of heard.splice(0)) next()
+      for (const next of received.splice(0)) next()
     },
   })
   test.teardown(() => {
     socket.close()
     node.close()
   })
-  const whenHeard = () => new Promise<void>((resolve) => heard.push(resolve))
+  const whenReceived = () => new Promise<void>((resolve) => received.push(resolve))
   const notify = (peer: Peer, subscription: number, value: unknown) =>
     peer.send(
       JSON.stringify({ method: 'signatureNotification', params: { subscription, result: { value } } }),
     )
-  return { node, socket, results, whenHeard, notify }
+  return { node, socket, results, whenReceived, notify }
 }
 
 t.test('a subscription that is told of after its wait was over is given back to the node', async (t) => {
@@ -67,7 +67,7 @@ t.test('a subscription that is told of after its wait was over is given back to 
 })
 
 t.test('each signature gets its own result, and noise from the node gets nobody one', async (t) => {
-  const { node, socket, results, whenHeard, notify } = await open(t)
+  const { node, socket, results, whenReceived, notify } = await open(t)
   socket.watch('one')
   socket.watch('two')
   await node.whenAsked(2)
@@ -78,11 +78,11 @@ t.test('each signature gets its own result, and noise from the node gets nobody 
   for (const noise of ['not json', 'null', '7', '{}', '{"id":"x"}', '{"params":{}}']) peer.send(noise)
   notify(peer, 99, { err: null })
   notify(peer, 72, 'receivedSignature')
-  const first = whenHeard()
+  const first = whenReceived()
   notify(peer, 72, { err: { InstructionError: [2, { Custom: 1 }] } })
   await first
   t.same([...results], [['two', { InstructionError: [2, { Custom: 1 }] }]])
-  const second = whenHeard()
+  const second = whenReceived()
   notify(peer, 71, { err: null })
   await second
   t.equal(results.get('one'), null)
@@ -96,7 +96,7 @@ t.test('a signature that nobody waits for any more is unsubscribed', async (t) =
   peer.send(JSON.stringify({ id, result: 71 }))
   socket.watch('two')
   await node.whenAsked(2)
-  // The answer to the second subscription proves that the first one's was read.
+  // The response to the second subscription proves that the response to the first was read.
   peer.send(JSON.stringify({ id: node.requests[1]!.id, result: 72 }))
   peer.ping()
   await once(peer, 'pong')
@@ -106,24 +106,24 @@ t.test('a signature that nobody waits for any more is unsubscribed', async (t) =
 })
 
 t.test('after a lost connection it opens again and asks for whoever still waits', async (t) => {
-  const { node, socket, results, whenHeard, notify } = await open(t)
+  const { node, socket, results, whenReceived, notify } = await open(t)
   socket.watch('one')
   await node.whenAsked(1)
   node.requests[0]!.peer.terminate()
   await node.whenAsked(2)
   const { peer, id, params } = node.requests[1]!
   t.equal(params[0], 'one')
-  const heard = whenHeard()
+  const received = whenReceived()
   peer.send(JSON.stringify({ id, result: 5 }))
   notify(peer, 5, { err: null })
-  await heard
+  await received
   t.equal(results.get('one'), null)
 })
 
 t.test(
   'a doubted connection is given up, and none is relied on until one has told of something',
   async (t) => {
-    const { node, socket, results, whenHeard, notify } = await open(t)
+    const { node, socket, results, whenReceived, notify } = await open(t)
     socket.watch('one')
     await node.whenAsked(1)
     t.equal(socket.isOpen, true)
@@ -135,10 +135,10 @@ t.test(
     t.equal(node.requests[1]!.params[0], 'one', 'whoever waits is asked for again')
     t.equal(socket.isOpen, false)
     const { peer, id } = node.requests[1]!
-    const heard = whenHeard()
+    const received = whenReceived()
     peer.send(JSON.stringify({ id, result: 5 }))
     notify(peer, 5, { err: null })
-    await heard
+    await received
     t.equal(results.get('one'), null)
     t.equal(socket.isOpen, true)
   },

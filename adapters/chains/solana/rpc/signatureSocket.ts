@@ -1,33 +1,34 @@
 import type { Log } from '../../../../core/ports/log.ts'
 import { createNodeSocket, type NodeMessage } from '../../nodeSocket.ts'
-import type { Commitment, TransactionError } from '../check/simulate.ts'
+import type { TransactionError } from '../check/simulation.ts'
+import type { Commitment } from './nodes.ts'
 
 export interface SignatureSocketOptions {
   readonly url: string
   readonly commitment: Commitment
   readonly log: Log
-  /** Called once a signature has reached the commitment; `err` is null when the transaction succeeded. */
+  /** Called once a signature has reached the commitment. `err` is null when the transaction succeeded. */
   readonly onResult: (signature: string, err: TransactionError) => void
 }
 
 /**
- * Hears of signatures over WebSocket (`signatureSubscribe`), sooner than by asking. It is a help and no more: nothing
- * depends on it, and whoever waits also asks over HTTP, if less often while this is open.
+ * Receives the status of signatures over WebSocket (`signatureSubscribe`) sooner than by polling. The connection is optional,
+ * because the settler also polls over HTTP. It polls less often while the connection is open.
  */
 export interface SignatureSocket {
-  /** True while answers can be expected from it. */
+  /** True while notifications can be expected. */
   readonly isOpen: boolean
   watch(signature: string): void
   /**
-   * A signature was found by asking that this should have told of long before: the connection is given up, and until a new
-   * one has told of something, {@link isOpen} is false. Connections die without a word behind proxies and NAT.
+   * Closes the connection, because polling found a signature that the node should have reported long before. {@link isOpen} is
+   * false until a new connection has reported something. Connections can die silently behind proxies and NAT.
    */
   doubt(): void
   unwatch(signature: string): void
   close(): void
 }
 
-/** Opens with the first signature, and again after a loss while somebody waits. */
+/** The connection opens with the first signature. After a loss it reopens while a caller waits for a signature. */
 export function createSignatureSocket(options: SignatureSocketOptions): SignatureSocket {
   const { url, commitment, log, onResult } = options
   const watched = new Set<string>()
@@ -38,30 +39,30 @@ export function createSignatureSocket(options: SignatureSocketOptions): Signatur
 
   const subscribe = (signature: string) => {
     asked.set(++lastId, signature)
-    socket.ask(lastId, 'signatureSubscribe', signature, { commitment })
+    socket.send(lastId, 'signatureSubscribe', signature, { commitment })
   }
-  const unsubscribe = (subscription: number) => socket.ask(++lastId, 'signatureUnsubscribe', subscription)
-  const hear = ({ id, result, params }: NodeMessage) => {
+  const unsubscribe = (subscription: number) => socket.send(++lastId, 'signatureUnsubscribe', subscription)
+  const onMessage = ({ id, result, params }: NodeMessage) => {
     const signature = typeof id === 'number' ? asked.get(id) : undefined
     if (signature !== undefined) {
       asked.delete(id as number)
       if (typeof result === 'number') subscribed.set(result, signature)
       return
     }
-    // The wait was over before the node had answered.
+    // The caller stopped waiting before the node responded.
     if (typeof id === 'number' && typeof result === 'number') {
       unsubscribe(result)
       return
     }
     const subscription = params?.subscription
-    const told = typeof subscription === 'number' ? subscribed.get(subscription) : undefined
+    const notified = typeof subscription === 'number' ? subscribed.get(subscription) : undefined
     const value = params?.result?.value
-    // With `receivedNotification` the value is a string; it is not asked for.
-    if (told === undefined || typeof value !== 'object' || value === null || !('err' in value)) return
+    // The value is always an object, because the subscription does not request `receivedNotification`.
+    if (notified === undefined || typeof value !== 'object' || value === null || !('err' in value)) return
     subscribed.delete(subscription as number)
     isTrusted = true
     socket.praise()
-    if (watched.delete(told)) onResult(told, value.err)
+    if (watched.delete(notified)) onResult(notified, value.err)
   }
   const socket = createNodeSocket({
     url,
@@ -70,7 +71,7 @@ export function createSignatureSocket(options: SignatureSocketOptions): Signatur
     onOpen() {
       for (const signature of watched) subscribe(signature)
     },
-    onMessage: hear,
+    onMessage,
     onLost() {
       asked.clear()
       subscribed.clear()

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { createConfirmPace } from './confirmPace.ts'
+import { createConfirmPace } from './confirmations.ts'
 
 const options = { firstMs: 10, maxMs: 1_000 }
 
@@ -20,7 +20,7 @@ function randomOf(seed: number): () => number {
  */
 function payMany(pace: ReturnType<typeof createConfirmPace>, tookMs: () => number, latencyMs: number) {
   const lateMs: number[] = []
-  let looks = 0
+  let polls = 0
   for (let i = -50; i < 1_000; i++) {
     const landsAtMs = latencyMs / 2 + tookMs()
     let absentMs = 0
@@ -32,10 +32,10 @@ function payMany(pace: ReturnType<typeof createConfirmPace>, tookMs: () => numbe
     }
     pace.note(absentMs, ageMs)
     if (i < 0) continue
-    looks += own
+    polls += own
     lateMs.push(ageMs + latencyMs / 2 - landsAtMs)
   }
-  return { looks: looks / lateMs.length, p50Ms: lateMs.toSorted((a, b) => a - b)[lateMs.length >> 1]! }
+  return { polls: polls / lateMs.length, p50Ms: lateMs.toSorted((a, b) => a - b)[lateMs.length >> 1]! }
 }
 
 t.test('before anything has landed it looks at once, then half as often each time', async (t) => {
@@ -47,18 +47,18 @@ t.test('before anything has landed it looks at once, then half as often each tim
 
 for (const latencyMs of [0, 40, 100]) {
   const random = randomOf(7)
-  const chains: readonly [name: string, tookMs: () => number, mostLooks: number, mostMs: number][] = [
+  const chains: readonly [name: string, tookMs: () => number, maxLooks: number, mostMs: number][] = [
     ['is instant', () => 2 + 3 * random(), 1.1, 10],
     ['has slots of 100 ms', () => 100 * random(), 2.4, 30],
     ['has slots of 400 ms', () => 400 * random(), 2.4, 70],
     ['takes 400 to 950 ms', () => 400 + 400 * random() + 150 * random(), 2.5, 80],
     ['always takes 400 ms', () => 395 + 10 * random(), 2.3, 30],
   ]
-  for (const [name, tookMs, mostLooks, mostMs] of chains) {
+  for (const [name, tookMs, maxPolls, mostMs] of chains) {
     t.test(`a chain that ${name}, ${latencyMs} ms away, is asked about twice a payment`, async (t) => {
-      const { looks, p50Ms } = payMany(createConfirmPace(options), tookMs, latencyMs)
-      t.ok(looks <= mostLooks, `${looks} looks a payment`)
-      // One question after the other: an answer that is under way is waited for.
+      const { polls, p50Ms } = payMany(createConfirmPace(options), tookMs, latencyMs)
+      t.ok(polls <= maxPolls, `${polls} looks a payment`)
+      // One request after the other, because a response in flight is waited for.
       t.ok(p50Ms <= Math.max(mostMs, latencyMs), `half of them are known within ${p50Ms} ms`)
     })
   }

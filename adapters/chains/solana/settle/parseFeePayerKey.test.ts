@@ -2,7 +2,7 @@ import { base58 } from '@scure/base'
 import { Keypair } from '@solana/web3.js'
 import t from 'tap'
 import { verifyEd25519 } from '../../../../core/solana/ed25519.ts'
-import { parseFeePayerKey } from './parseFeePayerKey.ts'
+import { parseFeePayerKey } from './feePayers.ts'
 
 const keypair = Keypair.generate()
 

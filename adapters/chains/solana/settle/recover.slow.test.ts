@@ -2,12 +2,12 @@ import { randomBytes } from 'node:crypto'
 import { base58 } from '@scure/base'
 import { Keypair } from '@solana/web3.js'
 import t from 'tap'
-import { tokenProgramAddress } from '../../../../core/solana/programs.ts'
-import { sendSolana, transferInstruction } from '../../../../localnet/sendToken.fixture.ts'
-import { isOnChain, recoverOne } from '../../lookUpOne.fixture.ts'
-import { addressOf, realPayment, termsOf, usdc } from '../payments.fixture.ts'
+import { tokenProgramAddress } from '../../../../core/solana/addresses.ts'
+import { isOnChain, recoverOne } from '../../../../test/helpers/chains/recoverOne.ts'
+import { addressOf, realPayment, termsOf, usdc } from '../../../../test/helpers/chains/solana/payments.ts'
+import { type Prepared, price, sold, staged } from '../../../../test/helpers/chains/solana/stage.ts'
+import { sendSolana, transferInstruction } from '../../../../test/helpers/localnet/sendToken.ts'
 import { reasons } from '../reasons.ts'
-import { type Prepared, price, sold, staged } from '../stage.fixture.ts'
 
 t.test(
   'when nothing answers after the broadcast it is pending, and recover finds it settled: one transfer',
@@ -106,7 +106,7 @@ t.test('a look at thirty open payments asks the node once, and sends each again'
   stage.chain.hold()
   const open = await Promise.all(payments.map(async (paid) => (await stage.settle(paid)).record))
   await stage.rpc.whenCalled('sendTransaction', 30)
-  // A row that somebody spoiled spoils itself only.
+  // A spoiled row must not affect the others.
   const spoiled = { ...open[0]!, attempt: { ...open[0]!.attempt!, transaction: '0Ol' } }
   const look = async () => {
     stage.rpc.resetCounters()
@@ -141,13 +141,26 @@ t.test('300 open payments are asked about by two questions', async (t) => {
   t.equal(stage.rpc.calls('getSignatureStatuses'), 2)
 })
 
+t.test('a transfer that left the chain is sent again while its block hash lasts', async (t) => {
+  const stage = await staged(t)
+  stage.chain.advanceSlots(1)
+  const { record } = await stage.settle(await stage.pay())
+  stage.chain.rollBack(1)
+  t.equal(sold(stage), 0n)
+  t.equal(await isOnChain(stage.settler, record), 'unknown')
+  t.equal(await isOnChain(stage.settler, record), 'yes')
+  t.equal(sold(stage), price)
+})
+
 t.test('a transfer that left the chain again is missed, and is sent again by recover', async (t) => {
   const stage = await staged(t)
   // A block of its own, so that only the payment is undone.
   stage.chain.advanceSlots(1)
   const { record } = await stage.settle(await stage.pay())
   stage.chain.rollBack(1)
+  const lift = stage.rpc.add('sendTransaction', { kind: 'refuse' })
   t.equal(await isOnChain(stage.settler, record), 'unknown', 'it may come back')
+  lift()
   t.match(await recoverOne(stage.settler, record), { status: 'pending' })
   t.match(await recoverOne(stage.settler, record), { status: 'settled' })
   t.equal(await isOnChain(stage.settler, record), 'yes')

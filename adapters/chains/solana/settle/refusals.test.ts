@@ -1,9 +1,15 @@
 import { Keypair } from '@solana/web3.js'
 import t from 'tap'
-import { isOnChain, recoverOne } from '../../lookUpOne.fixture.ts'
-import { addressOf, dollar2022, realPayment, termsOf, usdc } from '../payments.fixture.ts'
+import { isOnChain, recoverOne } from '../../../../test/helpers/chains/recoverOne.ts'
+import {
+  addressOf,
+  dollar2022,
+  realPayment,
+  termsOf,
+  usdc,
+} from '../../../../test/helpers/chains/solana/payments.ts'
+import { price, type Stage, staged } from '../../../../test/helpers/chains/solana/stage.ts'
 import { reasons } from '../reasons.ts'
-import { price, type Stage, staged } from '../stage.fixture.ts'
 
 t.test('what the chain would refuse is refused before anything is sent, with a reason', async (t) => {
   const stage = await staged(t)
@@ -29,7 +35,7 @@ t.test('what the chain would refuse is refused before anything is sent, with a r
   const unpayable = await pay({ ...stage.cast, seller })
   const sellers = {
     reason: reasons.receiverAccount,
-    message: new RegExp(`seller.*${addressOf(seller)}.*Make its`),
+    message: new RegExp(`seller.*${addressOf(seller)}.*Create its`),
   }
   t.match(await verify(unpayable), sellers)
   stage.rpc.add('getMultipleAccounts', { kind: 'refuse' })
@@ -128,7 +134,7 @@ t.test(
     })
     t.match(await recoverOne(settler, record), { status: 'pending' })
     t.equal(await isOnChain(settler, record), 'unknown')
-    t.match(await settler.diagnose(), [/No node answered/])
+    t.match(await settler.diagnose(), [/No node responded to/])
     const faults = (await settler.diagnose()).join()
     t.notMatch(faults, /http:/, 'a URL may hold a key')
   },
@@ -144,7 +150,11 @@ t.test('a healthy network has nothing to diagnose; a wrong cluster, mint or prog
       { ...usdc, address: addressOf(Keypair.generate()), symbol: 'NONE' },
     ],
   })
-  t.match(await wrong.diagnose(), [/6 decimals/, /belongs to the program/, /does not exist/])
+  t.match(await wrong.diagnose(), [
+    /to have 9 decimals, but it has 6/,
+    /to belong to the program/,
+    /does not exist/,
+  ])
   stage.rpc.add('getGenesisHash', { kind: 'result', result: '5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d' })
   t.match(await stage.another().diagnose(), [/serves chain 5eykt4/])
 })

@@ -1,35 +1,37 @@
 import type { PaymentIdentity, SettlementAttempt } from '../../../../core/domain/payment.ts'
 import type { Settled, SettleOutcome } from '../../../../core/ports/chains/settler.ts'
-import { describeError } from '../check/simulate.ts'
+import { describeError } from '../check/simulation.ts'
 import type { ReadOptions } from '../options.ts'
 import { reasons } from '../reasons.ts'
-import type { Rpc } from '../rpc/createSolanaRpc.ts'
-import { broadcast } from './broadcast.ts'
+import type { Rpc } from '../rpc/nodes.ts'
 import {
-  askStatuses,
   type Confirmation,
   type Confirmer,
   hasReached,
+  queryStatuses,
   type SignatureStatus,
-} from './confirm.ts'
-import type { SignedTransaction } from './cosign.ts'
+} from './confirmations.ts'
+import { broadcast, type SignedTransaction } from './transaction.ts'
 
-export interface SettlementParts {
+export interface SettlementDeps {
   readonly options: ReadOptions
   readonly rpc: Rpc
   readonly confirmer: Confirmer
 }
 
-/** What its verification leaves to a settlement. */
+/** The values that verification passes to the settlement. */
 export interface Verified {
-  /** Slot at which the node knew the block hash; null where it was not asked. */
+  /** Slot at which the node had the block hash. Null if the slot was not read. */
   readonly seenSlot: number | null
-  /** Whether the chain was asked so lately that the node need not simulate once more. */
+  /** Whether the chain was asked so recently that the node need not simulate again. */
   readonly isFresh: boolean
 }
 
-/** Settles one signed payment: stores it, sends it, and waits for the chain. Never rejects. */
-/** @param settler whose attempt it is */
+/**
+ * Stores one signed payment, sends it, and waits for the chain. Never rejects.
+ *
+ * @param settler the id of the settler in the stored attempt
+ */
 export type Settle = (
   settler: string,
   signed: SignedTransaction,
@@ -39,17 +41,17 @@ export type Settle = (
 ) => Promise<SettleOutcome>
 
 /**
- * Once the attempt is stored, the outcome is `settled` only by what the chain says of this very signature, and nothing is
- * final that may still be undone. Everything else, a node's refusal included, is `pending`: a proxy may have sent the transaction on and then
- * asked another node, and a buyer must never be told "not charged" by mistake.
+ * Creates the settlement. Once the attempt is stored, the outcome is `settled` only if the chain reports this signature, and no
+ * outcome is final that a fork may undo. Everything else is `pending`, even a node's refusal, because a proxy may have forwarded
+ * the transaction and then called another node. So no buyer is told "not charged" by mistake.
  */
-export function createSettle({ options, rpc, confirmer }: SettlementParts): Settle {
+export function createSettle({ options, rpc, confirmer }: SettlementDeps): Settle {
   const { commitment, confirmTimeoutMs, rebroadcastMs, log } = options
 
-  /** A last look after a refusal: it may have landed before. */
-  const lookOnce = async (signature: string): Promise<Confirmation | undefined> => {
+  /** Checks once more after a refusal, because the transaction may have landed before. */
+  const pollOnce = async (signature: string): Promise<Confirmation | undefined> => {
     try {
-      const { value } = await askStatuses(rpc, [signature], true)
+      const { value } = await queryStatuses(rpc, [signature], true)
       const status = value[0]
       return status != null && hasReached(status, commitment) ? status : undefined
     } catch {
@@ -62,18 +64,21 @@ export function createSettle({ options, rpc, confirmer }: SettlementParts): Sett
     isFresh: boolean,
   ): Promise<[Confirmation | undefined, string]> => {
     const { base64, signature } = signed
-    // The wait begins before the broadcast, so that no answer is missed while a node is slow to confirm the receipt.
+    // The wait begins before the broadcast, so that no notification is missed while a node is slow to respond.
     const confirmed = confirmer.wait(signature, confirmTimeoutMs)
     const sent = broadcast(rpc, base64, { skipPreflight: isFresh })
     const again = setInterval(() => broadcast(rpc, base64, { skipPreflight: false }), rebroadcastMs)
     try {
       const first = await Promise.race([confirmed, sent])
-      if (first === undefined || 'err' in first) return [first, 'it was not confirmed in time']
+      if (first === undefined || 'err' in first) return [first, 'the transaction was not confirmed in time']
       if (first.status !== 'refused') {
         const later = await confirmed
-        return [later, first.status === 'unknown' ? first.message : 'it was not confirmed in time']
+        return [
+          later,
+          first.status === 'unknown' ? first.message : 'the transaction was not confirmed in time',
+        ]
       }
-      return [await lookOnce(signature), first.message]
+      return [await pollOnce(signature), first.message]
     } finally {
       clearInterval(again)
       confirmer.giveUp(signature)
@@ -100,15 +105,15 @@ export function createSettle({ options, rpc, confirmer }: SettlementParts): Sett
   }
 }
 
-/** What failed in a block is looked up so much later, in ms: until then the block is finalized, as a rule. */
+/** How long after its failure in a block a transaction is checked again, in ms. By then the block is usually finalized. */
 const FINALIZED_AFTER_MS = 15_000
 
-/** How a transaction failed, and how sure that is. */
+/** The failure of a transaction, and how certain it is. */
 type Failed = Pick<SignatureStatus, 'err'> & Partial<Pick<SignatureStatus, 'confirmationStatus'>>
 
 /**
- * The outcome of a transaction that is in a block and failed there: once that block is finalized it can not land a second
- * time. Before that another fork may carry it once more.
+ * The outcome of a transaction that failed in a block. Once that block is finalized, the transaction cannot land again. Before
+ * that, another fork may still contain it.
  */
 export function failedOnChain(
   transaction: string,
@@ -118,12 +123,16 @@ export function failedOnChain(
   const reason = reasons.transactionFailed
   return confirmationStatus === 'finalized'
     ? { status: 'failed_final', reason, message, transaction }
-    : { status: 'pending', reason, message, transaction, lookAgainMs: FINALIZED_AFTER_MS }
+    : { status: 'pending', reason, message, transaction, recheckMs: FINALIZED_AFTER_MS }
 }
 
-/** A transaction carries one payment: x402 allows one transfer in it. */
+/** A transaction carries one payment, because x402 allows one transfer in a transaction. */
 export const settledIn = (transaction: string, slot: number | null, chargedAtomic: bigint): Settled => ({
-  ...{ status: 'settled', transaction, event: '0', block: slot, chargedAtomic },
+  status: 'settled',
+  transaction,
+  event: '0',
+  block: slot,
+  chargedAtomic,
 })
 
 const rejected = (message: string): SettleOutcome => ({

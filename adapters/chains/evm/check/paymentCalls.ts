@@ -1,0 +1,475 @@
+import { LRUCache } from 'lru-cache'
+import { decode } from 'ox/AbiParameters'
+import type { PaymentIdentity } from '../../../../core/domain/payment.ts'
+import { checksumAddress } from '../../../../core/evm/hex.ts'
+import {
+  approvalCall,
+  isUsedIn,
+  permit2,
+  permit2Address,
+  readSettleCall,
+  settleCall,
+} from '../../../../core/evm/permit2.ts'
+import {
+  addressWord,
+  bytesWords,
+  type EvmCall,
+  reading,
+  token,
+  uintWord,
+  wordOf,
+} from '../../../../core/evm/token.ts'
+import type { Refusal } from '../../../../core/ports/chains/settler.ts'
+import type { RpcRefused } from '../../../../core/rpc/post.ts'
+import type { Rpc, RpcCall } from '../../../../core/rpc/rpc.ts'
+import type { PaymentPayload } from '../../../../core/x402/types.ts'
+import { refuse, refuseForNow, sumInFlight } from '../../refusals.ts'
+import { reasons } from '../reasons.ts'
+import { type Hex, isRevert } from '../rpc/nodes.ts'
+import { aggregate3, callsIn, multicall3 } from '../settle/multicall.ts'
+import { callOf, type Fees } from '../settle/transaction.ts'
+import type { Authorization } from './authorization.ts'
+import { type Digests, readSigned, withTokensV } from './signedPayment.ts'
+
+/** Gas limit of a payment with a plain signature. A contract wallet's signature check and its deployment (ERC-6492) use more. */
+const PLAIN_GAS = 300_000
+/** Length of a plain signature in characters: 0x, r, s and v in hex. */
+const PLAIN_SIGNATURE_CHARS = 132
+
+/** The contract call that settles a payment. Verification simulates the same call. */
+export interface PaymentCall {
+  readonly ok: true
+  readonly call: EvmCall
+  /**
+   * Whether the call may share a transaction with other payments. It must be an authorization of EIP-3009 with a signature of 65
+   * bytes, whose wallet need not be deployed. A payment by Permit2 has a transaction of its own, because the proxy of `upto` checks
+   * its caller, and no event of Permit2 says which payment of a transaction has landed.
+   */
+  readonly mayShare: boolean
+  /** The only account whose transaction can settle the payment, in lower case. Null if every account can. */
+  readonly sender: string | null
+  /** Gas limit of the call. */
+  readonly gas: number
+  readonly authorization: Authorization
+}
+
+export interface PaymentCallsDeps {
+  readonly rpc: Rpc
+  readonly code: AccountCode
+  /** Factories that may be called to deploy a wallet (ERC-6492). */
+  readonly factories: readonly string[]
+  readonly digests: Digests
+  readonly maxGas: number
+  /**
+   * Whether the caller needs to find out if the payer is a plain account. If so, the simulation also reads and caches the payer's
+   * code.
+   */
+  readonly readsPayersCode: () => boolean
+}
+
+/** Makes the calls that settle payments, and simulates them. */
+export class PaymentCalls {
+  readonly #deps: PaymentCallsDeps
+  readonly #factories: ReadonlySet<string>
+  /** Tokens and proxies that are known to be contracts. */
+  readonly #contracts = new Set<string>()
+
+  constructor(deps: PaymentCallsDeps) {
+    this.#deps = deps
+    this.#factories = new Set(deps.factories.map((factory) => factory.toLowerCase()))
+  }
+
+  /** @param amountAtomic the amount to charge. Only a payment by `upto` can be charged less than its authorized amount */
+  async prepare(
+    payment: PaymentPayload,
+    { asset }: PaymentIdentity,
+    amountAtomic: bigint,
+  ): Promise<PaymentCall | Refusal> {
+    const read = readSigned(payment)
+    if (!read.ok) return read
+    const authorization = withTokensV(read.authorization, asset, this.#deps.digests)
+    const deployment = readDeployment(authorization.signature)
+    if (deployment === undefined)
+      return this.#prepared(payCall(asset, authorization, undefined, amountAtomic), authorization)
+
+    const { code } = this.#deps
+    let isDeployed: boolean
+    try {
+      isDeployed = await code.isContract(authorization.from)
+    } catch {
+      return refuseForNow(
+        reasons.verifyFault,
+        "The gateway cannot query the chain for the payer's account now. Try again.",
+      )
+    }
+    if (isDeployed) {
+      const unwrapped = { ...authorization, signature: deployment.innerSignature }
+      return this.#prepared(payCall(asset, unwrapped, undefined, amountAtomic), unwrapped)
+    }
+    if (authorization.permit2 !== undefined) return walletNotDeployed
+    // The factory's call uses this account's gas, so the list is checked here as well as during the signature check.
+    if (!this.#factories.has(deployment.factory)) return factoryNotAllowed
+    // This call deploys the wallet, so its next payment must not use the cached "no code".
+    code.forget(authorization.from)
+    return this.#prepared(payCall(asset, authorization, deployment, amountAtomic), authorization)
+  }
+
+  #prepared(call: EvmCall, authorization: Authorization): PaymentCall {
+    const { signature, permit2: part } = authorization
+    const isPlain = signature.length === PLAIN_SIGNATURE_CHARS
+    return {
+      ok: true,
+      call,
+      mayShare: isPlain && part === undefined,
+      sender: part?.facilitator ?? null,
+      gas: isPlain ? Math.min(this.#deps.maxGas, PLAIN_GAS) : this.#deps.maxGas,
+      authorization,
+    }
+  }
+
+  /**
+   * Asks a node whether exactly this transaction would succeed now. It simulates the call from the settling account with the same
+   * gas and fees, so that a contract wallet sees the same values. A wallet can still detect the simulation, at least by the block
+   * number, and the budgets limit what that can cost. If the simulation fails, nonce and balance are read to find the reason. The
+   * code of a token or proxy is read once, because a call to an address without code succeeds.
+   *
+   * @param from the account that would send the transaction now
+   * @param aheadAtomic how much of the balance the payer's other payments in flight will take
+   */
+  async simulate(
+    from: string,
+    { call, gas, authorization }: Pick<PaymentCall, 'call' | 'gas' | 'authorization'>,
+    asset: string,
+    fees: Fees,
+    aheadAtomic: bigint,
+  ): Promise<{ readonly ok: true } | Refusal> {
+    const { rpc, code, readsPayersCode } = this.#deps
+    const transaction = {
+      from,
+      to: call.to,
+      data: call.data,
+      gas: hex(gas),
+      maxFeePerGas: hex(fees.maxFeePerGas),
+      maxPriorityFeePerGas: hex(fees.maxPriorityFeePerGas),
+    }
+    try {
+      const contracts = authorization.permit2 === undefined ? [asset] : [asset, call.to]
+      const unknown = contracts.filter((address) => !this.#contracts.has(address))
+      const calls: RpcCall[] = [
+        { method: 'eth_call', params: [transaction, 'latest'] },
+        ...unknown.map(codeOf),
+      ]
+      const readsPayer = readsPayersCode() && code.remembered(authorization.from) === undefined
+      if (readsPayer) calls.push(codeOf(authorization.from))
+      if (aheadAtomic > 0n) calls.push(...meansOf(asset, authorization))
+      const [simulated, ...others] = await rpc.batch(calls)
+      for (const address of unknown) {
+        const found = others.shift()
+        if (!found?.ok || typeof found.result !== 'string') return unavailable
+        if (found.result === '0x') return address === asset ? noToken(asset) : noProxy(address)
+        this.#contracts.add(address)
+      }
+      if (readsPayer) {
+        const payers = others.shift()
+        if (payers?.ok && typeof payers.result === 'string') code.note(authorization.from, payers.result)
+      }
+      if (simulated!.ok) {
+        const neededAtomic = aheadAtomic + BigInt(authorization.value)
+        for (const [i, means] of others.entries()) {
+          const atomic = means.ok ? wordOf(means.result) : undefined
+          if (atomic === undefined) return unavailable
+          if (atomic < neededAtomic) return i === 0 ? sumInFlight : allowanceInFlight
+        }
+        return { ok: true }
+      }
+      if (!isRevert(simulated!.error)) return unavailable
+      const explain = authorization.permit2 === undefined ? explainTransfer : explainPermit2
+      return await explain(rpc, asset, authorization, simulated!.error)
+    } catch {
+      return unavailable
+    }
+  }
+}
+
+const hex = (value: number | bigint): string => `0x${value.toString(16)}`
+
+const codeOf = (address: string) => ({ method: 'eth_getCode', params: [address, 'latest'] })
+
+const unavailable = refuseForNow(
+  reasons.verifyFault,
+  'The gateway cannot query the chain now. Nothing was charged. Try again with the same payment.',
+)
+
+/** Reads what limits the payer's payments, which is the balance and, with Permit2, its allowance. */
+const meansOf = (asset: string, { from, permit2: part }: Authorization): RpcCall[] => [
+  reading(token.balanceOf(asset, from)),
+  ...(part === undefined ? [] : [reading(permit2.allowance(asset, from))]),
+]
+
+const allowanceInFlight: Refusal = {
+  ...sumInFlight,
+  message:
+    'Permit2 may not move enough of the payer’s tokens for all of its payments in progress. Nothing was charged. Try again with the same payment when they have settled, or raise the allowance.',
+}
+
+const noToken = (asset: string): Refusal => refuse(reasons.notDeployed, `No token exists at ${asset}.`)
+const noProxy = (proxy: string): Refusal =>
+  refuse(reasons.permit2NotDeployed, `This chain has no x402 proxy of Permit2 at ${proxy}.`)
+
+const walletNotDeployed = refuse(
+  reasons.permit2Signature,
+  'The payer is a contract wallet that is not deployed yet, so Permit2 cannot check its signature. Deploy the wallet first, by any transaction, or pay with another wallet.',
+)
+
+const nonceIsUsed =
+  'The nonce of this authorization is used on chain, but not by this call. The authorization may have moved your money already. Look up the transfer before you pay again.'
+
+async function explainTransfer(
+  rpc: Rpc,
+  asset: string,
+  authorization: Authorization,
+  error: RpcRefused,
+): Promise<Refusal> {
+  const [used, balance] = await rpc.batch([
+    reading(token.authorizationState(asset, authorization.from, authorization.nonce)),
+    reading(token.balanceOf(asset, authorization.from)),
+  ])
+  // A node that cannot run this read proves nothing about the token or the payment.
+  if (!used!.ok && !isRevert(used!.error)) return unavailable
+  const isUsed = used!.ok ? wordOf(used!.result) : undefined
+  if (isUsed === undefined)
+    return refuse(reasons.notSupported, `The token ${asset} does not support EIP-3009.`)
+  if (isUsed !== 0n) return refuse(reasons.nonceUsed, nonceIsUsed)
+  const atomic = balance?.ok ? wordOf(balance.result) : undefined
+  if (atomic !== undefined && atomic < BigInt(authorization.value)) {
+    return refuse(reasons.balance, `The payer has ${atomic} atomic units, expected ${authorization.value}.`)
+  }
+  return refuse(reasonOf(error.message), `The transfer would fail on chain: ${printable(error.message)}`)
+}
+
+async function explainPermit2(
+  rpc: Rpc,
+  asset: string,
+  authorization: Authorization,
+  error: RpcRefused,
+): Promise<Refusal> {
+  const { from, nonce, value } = authorization
+  const [bitmap, balance, allowance] = await rpc.batch([
+    reading(permit2.nonceBitmap(from, nonce)),
+    ...meansOf(asset, authorization),
+  ])
+  if (!bitmap!.ok) return unavailable
+  const used = wordOf(bitmap!.result)
+  if (used === undefined)
+    return refuse(reasons.permit2NotDeployed, `This chain has no Permit2 at ${permit2Address}.`)
+  if (isUsedIn(used, nonce)) return refuse(reasons.permit2Nonce, nonceIsUsed)
+  const [balanceAtomic, allowedAtomic] = [balance, allowance].map((one) =>
+    one?.ok ? wordOf(one.result) : undefined,
+  )
+  if (balanceAtomic !== undefined && balanceAtomic < BigInt(value))
+    return refuse(reasons.permit2Balance, `The payer has ${balanceAtomic} atomic units, expected ${value}.`)
+  if (allowedAtomic !== undefined && allowedAtomic < BigInt(value))
+    return {
+      ...refuse(
+        reasons.permit2Allowance,
+        `Permit2 may move ${allowedAtomic} atomic units of the payer's tokens, expected at least ${value}. Call approve(${checksumAddress(permit2Address)}, amount) of the token ${asset} once, from the payer's wallet. Then pay again.`,
+      ),
+      extra: { approval: approvalCall(asset) },
+    }
+  return refuse(reasons.permit2Simulation, `The transfer would fail on chain: ${printable(error.message)}`)
+}
+
+function reasonOf(message: string): string {
+  if (/expired/i.test(message)) return reasons.validBefore
+  if (/not yet valid/i.test(message)) return reasons.validAfter
+  if (/signature/i.test(message)) return reasons.signature
+  return reasons.simulation
+}
+
+/** A node's error text, shortened and with printable characters only, because a token's author can choose it. */
+const printable = (text: string): string => text.replace(/[^\x20-\x7e]/g, '?').slice(0, 200)
+
+/** A wallet that has to be deployed first (ERC-6492): the factory and its call data. */
+export interface WalletDeployment {
+  readonly factory: string
+  readonly calldata: string
+  /** The signature that the deployed wallet will check. */
+  readonly innerSignature: string
+}
+
+const erc6492Suffix = '6492'.repeat(16)
+
+/**
+ * Reads the ERC-6492 wrapping of a signature: abi.encode(factory, calldata, signature) and 32 bytes of suffix.
+ *
+ * @returns undefined when the signature is not wrapped, or cannot be decoded
+ * @see https://eips.ethereum.org/EIPS/eip-6492
+ */
+export function readDeployment(signature: string): WalletDeployment | undefined {
+  if (!signature.endsWith(erc6492Suffix)) return undefined
+  try {
+    const body = signature.slice(0, -erc6492Suffix.length) as Hex
+    const [factory, calldata, inner] = decode(
+      [{ type: 'address' }, { type: 'bytes' }, { type: 'bytes' }],
+      body,
+    )
+    return { factory: factory.toLowerCase(), calldata, innerSignature: inner }
+  } catch {
+    return undefined
+  }
+}
+
+/**
+ * The call that moves the money, `transferWithAuthorization` of the token, or `settle` of a proxy of Permit2. For a wallet that is not deployed yet, it is one
+ * Multicall3 call that deploys the wallet and then transfers. So a deployment without its transfer cannot happen, and the caller of
+ * the factory is Multicall3, not the settling account.
+ *
+ * @param deployment undefined if the payer's account needs no deployment
+ * @param amountAtomic the amount to charge, for a payment by `upto`
+ */
+export function payCall(
+  token: string,
+  authorization: Authorization,
+  deployment: WalletDeployment | undefined,
+  amountAtomic = BigInt(authorization.value),
+): EvmCall {
+  const { permit2: part } = authorization
+  if (part !== undefined) return settleCall({ ...authorization, ...part }, amountAtomic)
+  if (deployment === undefined)
+    return { to: token, data: transferData(authorization, authorization.signature) }
+  return aggregate3([
+    // The factory call may fail, because the wallet may have been deployed in the meantime.
+    { to: deployment.factory, data: deployment.calldata },
+    { to: token, data: transferData(authorization, deployment.innerSignature), mustSucceed: true },
+  ])
+}
+
+/** Selector of transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,uint8,bytes32,bytes32), from EIP-3009. */
+const selectorOfParts = '0xe3ee160e'
+/**
+ * Selector of transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,bytes), for contract wallets, from
+ * FiatToken 2.2.
+ */
+const selectorOfBytes = '0xcf092995'
+
+function transferData(authorization: Authorization, signature: string): string {
+  const terms =
+    addressWord(authorization.from) +
+    addressWord(authorization.to) +
+    uintWord(authorization.value) +
+    uintWord(authorization.validAfter) +
+    uintWord(authorization.validBefore) +
+    authorization.nonce.slice(2)
+  const bytes = signature.slice(2)
+  if (bytes.length === 130) {
+    // The signature has the order r, s, v; the call has v, r, s.
+    return selectorOfParts + terms + bytes.slice(128).padStart(64, '0') + bytes.slice(0, 128)
+  }
+  return selectorOfBytes + terms + uintWord('224') + bytesWords(signature)
+}
+
+/** The authorization of EIP-3009 in data that {@link payCall} made, or undefined for other data. */
+export function readTransfer(
+  data: string,
+): { readonly from: string; readonly nonce: string; readonly validBeforeMs: number } | undefined {
+  if (!data.startsWith(selectorOfParts) && !data.startsWith(selectorOfBytes)) return undefined
+  const wordAt = (i: number) => data.slice(10 + 64 * i, 10 + 64 * (i + 1)).toLowerCase()
+  return {
+    from: `0x${wordAt(0).slice(24)}`,
+    nonce: `0x${wordAt(5)}`,
+    validBeforeMs: Number(BigInt(`0x${wordAt(4)}`)) * 1_000,
+  }
+}
+
+/** A transfer that a transaction would make. */
+interface TransferInside {
+  /** The contract that has the nonce, which is the token or Permit2. Lower case, as are `from` and `nonce`. */
+  readonly contract: string
+  readonly from: string
+  readonly nonce: string
+  /** Chain time from which the transfer is refused, in ms. */
+  readonly validBeforeMs: number
+}
+
+/**
+ * The transfers by authorization that signed bytes would make. The bytes of one payment have one transfer, with or without the
+ * deployment of its wallet. The bytes of a batch have several. Other bytes have none.
+ */
+export function transfersIn(bytes: string): readonly TransferInside[] {
+  if (bytes === '') return []
+  let inside = known.get(bytes)
+  if (inside === undefined) known.set(bytes, (inside = readTransfers(bytes)))
+  return inside
+}
+
+/** Cached because the payments of one transaction request the same result one after the other. */
+const known = new LRUCache<string, readonly TransferInside[]>({ max: 64 })
+
+function readTransfers(bytes: string): readonly TransferInside[] {
+  try {
+    const call = callOf(bytes)
+    const calls = call.to === multicall3 ? callsIn(call.data) : [call]
+    return calls.flatMap((one): TransferInside[] => {
+      const permit = readSettleCall(one)
+      if (permit !== undefined) {
+        const { from, nonce, validBefore } = permit
+        return [{ contract: permit2Address, from, nonce, validBeforeMs: (Number(validBefore) + 1) * 1_000 }]
+      }
+      const transfer = readTransfer(one.data)
+      return transfer === undefined ? [] : [{ contract: one.to, ...transfer }]
+    })
+  } catch {
+    return []
+  }
+}
+
+/**
+ * Refusal of a wallet that its first payment would deploy through a factory that is not allowed. The settling account would pay for
+ * the deployment.
+ */
+export const factoryNotAllowed = refuse(
+  reasons.factory,
+  'The payer is a contract wallet that is not deployed yet, and this gateway does not call its factory. Deploy the wallet first, by any transaction, or pay with another wallet.',
+)
+
+/** How long an address is cached as a contract, in ms. In practice its code does not disappear. */
+const WITH_CODE_MS = 600_000
+/** How long an address is cached as having no code, in ms. It may get code at any time. */
+const WITHOUT_CODE_MS = 30_000
+
+/** Reads whether an address is a contract, and caches the result so that a paid call rarely has to read the payer's code. */
+export class AccountCode {
+  readonly #rpc: Rpc
+  readonly #known = new LRUCache<string, boolean>({ max: 10_000, ttl: WITHOUT_CODE_MS })
+
+  constructor(rpc: Rpc) {
+    this.#rpc = rpc
+  }
+
+  /** @throws {RpcUnreachable} or {RpcRefused} when nothing is cached and no node responds */
+  async isContract(address: string): Promise<boolean> {
+    return (
+      this.#known.get(address) ?? this.note(address, await this.#rpc.call('eth_getCode', address, 'latest'))
+    )
+  }
+
+  /** The cached value, or undefined if the caller has to ask the chain. */
+  remembered(address: string): boolean | undefined {
+    return this.#known.get(address)
+  }
+
+  /**
+   * Caches a response to `eth_getCode` that another caller requested.
+   * @returns whether it is a contract
+   */
+  note(address: string, code: unknown): boolean {
+    const isContract = typeof code === 'string' && code.length > 2
+    this.#known.set(address, isContract, { ttl: isContract ? WITH_CODE_MS : WITHOUT_CODE_MS })
+    return isContract
+  }
+
+  /** Drops the cached value, because the address is about to get code. */
+  forget(address: string): void {
+    this.#known.delete(address)
+  }
+}

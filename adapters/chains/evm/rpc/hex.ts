@@ -1,2 +1,0 @@
-/** Bytes in hex, with 0x. */
-export type Hex = `0x${string}`

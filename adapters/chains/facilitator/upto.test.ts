@@ -1,0 +1,69 @@
+import t from 'tap'
+import type { SettlementAttempt } from '../../../core/domain/payment.ts'
+import { signPermit, uptoTerms } from '../../../test/helpers/chains/evm/permit2.ts'
+import { recordOf, remember, seller } from '../../../test/helpers/chains/evm/settler.ts'
+import { start, startFacilitator } from '../../../test/helpers/chains/facilitator/facilitator.ts'
+import { setStage } from '../../../test/helpers/chains/facilitator/referenceFacilitator.ts'
+import { recoverOne } from '../../../test/helpers/chains/recoverOne.ts'
+import type { Hex } from '../evm/rpc/nodes.ts'
+
+const store = { storeId: 'store' }
+
+for (const [what, isRead] of [
+  ['and the chain proves it', true],
+  ['whose word counts without nodes', false],
+] as const) {
+  t.test(`a payment by upto settles through the reference facilitator, ${what}`, async (t) => {
+    const { chain, reference, buyer } = await setStage(t)
+    const settler = await start(t, reference.url, isRead ? { rpcUrls: [chain.rpcUrl] } : {})
+    t.strictSame(settler.schemes, ['exact', 'upto'])
+    const terms = uptoTerms({ settler })
+    t.match(terms.extra, { assetTransferMethod: 'permit2', facilitatorAddress: /^0x/ })
+    const payment = await signPermit(buyer, terms)
+    const checked = await settler.check(payment, terms)
+    if (!checked.ok) return t.fail(checked.message)
+    const { identity } = checked
+    t.match(await settler.verify(payment, terms, identity, store), {
+      reason: 'permit2_allowance_required',
+      extra: { approval: { to: terms.asset } },
+    })
+    await chain.allowPermit2(buyer.address)
+    const verified = await settler.verify(payment, terms, identity, store)
+    if (!verified.ok) return t.fail(verified.message)
+    const attempts: SettlementAttempt[] = []
+    const charged = { ...terms, amount: '3000' }
+    const outcome = await settler.settle(payment, charged, identity, remember(attempts), verified.hold)
+    t.match(outcome, { status: 'settled', chargedAtomic: 3_000n, transaction: /^0x/ })
+    t.equal(await chain.balanceUsdc(seller as Hex), 3_000n)
+    t.match(reference.requests.at(-1), {
+      route: 'settle',
+      body: {
+        paymentRequirements: { scheme: 'upto', amount: '3000' },
+        paymentPayload: { accepted: { amount: '10000' } },
+      },
+    })
+    if (!isRead) return
+    const record = { ...recordOf(identity, attempts[0]!), scheme: 'upto', chargedAtomic: 3_000n }
+    t.match(await recoverOne(settler, { ...record, claimedAtMs: Date.now() }), {
+      status: 'settled',
+      chargedAtomic: 3_000n,
+    })
+  })
+}
+
+t.test('a permit for another account than the facilitator’s is refused before it is asked', async (t) => {
+  const { reference, buyer } = await setStage(t)
+  const settler = await start(t, reference.url)
+  const terms = uptoTerms({ settler })
+  const requests = reference.requests.length
+  const payment = await signPermit(buyer, terms, { facilitator: buyer.address })
+  t.match(await settler.check(payment, terms), { ok: false, reason: 'upto_facilitator_mismatch' })
+  t.equal(reference.requests.length, requests)
+})
+
+t.test('a facilitator that does not name its account does not sell by upto', async (t) => {
+  const kind = (scheme: string) => ({ x402Version: 2, scheme, network: 'eip155:84532' })
+  const supported = { kinds: [kind('exact'), kind('upto')], extensions: [], signers: {} }
+  const { url } = await startFacilitator(t, { supported: () => supported })
+  t.strictSame((await start(t, url)).schemes, ['exact'])
+})

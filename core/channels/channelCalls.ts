@@ -1,0 +1,310 @@
+import type { ChannelConfig } from '../domain/channel.ts'
+import type { ServedLink } from '../domain/link.ts'
+import type { NetworkId } from '../domain/network.ts'
+import { isTollgateError } from '../errors/error.ts'
+import { checksumAddress } from '../evm/hex.ts'
+import type { Log } from '../ports/log.ts'
+import type { ChannelResponse, Channels } from '../ports/store/channels.ts'
+import { ChannelBook } from './channelBook.ts'
+import {
+  busy,
+  type ChannelCall,
+  type ChannelReceipt,
+  channelStateOf,
+  correct,
+  refuse,
+  unavailable,
+} from './channelCall.ts'
+import { deposit } from './deposit.ts'
+import type { ChannelNetwork } from './offers.ts'
+import type { OpenChannel, Turn } from './openChannel.ts'
+import { channelReasons as reasons } from './reasons.ts'
+import { refund } from './refund.ts'
+
+/**
+ * A channel is not sold on if the chain was not read for this part of its withdrawal delay, because its payer could withdraw
+ * unseen.
+ */
+const UNREAD_PARTS = 3
+
+export interface ChannelCallsDeps {
+  readonly channels: Channels
+  /** The networks with payment channels, by id. */
+  readonly networks: ReadonlyMap<NetworkId, ChannelNetwork>
+  /** This process's lease, which owns the rows. */
+  readonly lease: { readonly current: { readonly id: number } }
+  readonly log: Log
+}
+
+/**
+ * Sells calls by payment channels (x402 scheme `batch-settlement`): the payer deposits once, then signs a voucher over the growing
+ * total with each call. A call is judged, sent to the seller, charged in the channel's row, and then answered. If the seller fails,
+ * nothing is written, and the same voucher stays good.
+ */
+export class ChannelCalls {
+  readonly networks: ReadonlyMap<NetworkId, ChannelNetwork>
+  readonly book: ChannelBook
+  readonly #deps: ChannelCallsDeps
+
+  constructor(deps: ChannelCallsDeps) {
+    this.#deps = deps
+    this.networks = deps.networks
+    this.book = new ChannelBook(deps)
+  }
+
+  /**
+   * Judges a call before the seller works, and holds its channel. A deposit is sent and mined first. The caller must call
+   * {@link end} at the end of the call, also after an error.
+   *
+   * @returns the stored response if this call is a repeat of the last one; undefined if the call goes on. Synchronous for a voucher
+   *   of a channel in memory on which no call is in progress
+   * @throws the refusal
+   */
+  admit(
+    call: ChannelCall,
+    link: ServedLink,
+  ): ChannelResponse | undefined | Promise<ChannelResponse | undefined> {
+    const open = this.book.find(call.payment.channelId)
+    const fault = termsFault(call, open)
+    if (fault !== undefined) throw fault
+    const isLate = open === undefined || call.payment.type !== 'voucher' || !open.isStored
+    if (isLate || open.isBusyFor(turnOf(call))) return this.#admitLater(call, link)
+    assertUnclaimed(call, open)
+    open.hold()
+    call.held = open
+    return this.#judge(call, open)
+  }
+
+  /**
+   * Refunds what is left of a channel to its payer, after a claim of what was charged.
+   *
+   * @returns the receipt
+   * @throws the refusal
+   */
+  async refund(call: ChannelCall, link: ServedLink): Promise<ChannelReceipt> {
+    const fault = termsFault(call, this.book.find(call.payment.channelId))
+    if (fault !== undefined) throw fault
+    const open = await this.#hold(call, link)
+    return refund(call, open, this.book)
+  }
+
+  /** The receipt of a call before it is charged. */
+  receiptOf({ held, offer, depositTransaction, payment }: ChannelCall): ChannelReceipt {
+    const { channel } = held!
+    const amount = String(offer.priceAtomic)
+    const after = {
+      ...channelStateOf(held!),
+      chargedCumulativeAmount: String(channel.charged + offer.priceAtomic),
+    }
+    return {
+      success: true,
+      transaction: depositTransaction,
+      network: channel.network,
+      payer: checksumAddress(channel.config.payer),
+      amount: depositTransaction === '' ? '' : String(payment.deposit!.amount),
+      extra: { channelState: after, chargedAmount: amount },
+    }
+  }
+
+  /**
+   * Charges the call, after the seller has worked and before the response leaves. It is on disk when this resolves.
+   *
+   * @throws if it is not charged, or the database does not say whether it is
+   */
+  async charge(call: ChannelCall, link: ServedLink, response: ChannelResponse | null): Promise<void> {
+    const { offer, payment, requestHash, held } = call
+    const open = held!
+    const { channel } = open
+    const { maxClaimable: charged, signature } = payment
+    let isCharged = false
+    try {
+      isCharged = await this.#deps.channels.charge({
+        id: channel.id,
+        owner: this.#deps.lease.current.id,
+        network: channel.network,
+        asset: offer.terms.asset,
+        storeId: link.storeId,
+        linkId: link.id,
+        amountAtomic: offer.priceAtomic,
+        before: charged - offer.priceAtomic,
+        signature,
+        requestHash: requestHash ?? '',
+        response: requestHash === null ? null : response,
+      })
+    } catch (error) {
+      // The commit may have happened, so the row is read again before the channel's next call.
+      this.book.drop(open)
+      throw error
+    }
+    if (!isCharged) {
+      this.book.drop(open)
+      throw unavailable(reasons.busy, 'Another process has taken over this payment channel.')
+    }
+    // The contract's state may have been read meanwhile.
+    open.channel = { ...open.channel, charged, signature }
+    open.lastRequestHash = response === null ? null : requestHash
+    this.#release(call)
+  }
+
+  /** Ends a call. If it was not charged, the channel is free for the next call. */
+  end(call: ChannelCall): void {
+    this.#release(call)
+  }
+
+  async close(): Promise<void> {
+    await this.book.close()
+  }
+
+  #release(call: ChannelCall): void {
+    const open = call.held
+    if (open === null) return
+    call.held = null
+    open.release(call.correction === null ? undefined : call)
+    // A channel without a deposit is kept nowhere.
+    if (!open.isStored && open.isIdle) this.book.drop(open)
+  }
+
+  async #admitLater(call: ChannelCall, link: ServedLink): Promise<ChannelResponse | undefined> {
+    const open = await this.#hold(call, link)
+    const known = this.#judge(call, open)
+    if (known !== undefined) return known
+    if (call.payment.type === 'deposit') await deposit(call, open, this.book, link.storeId)
+    else if (!open.isStored && !(await this.book.store(open))) throw busy()
+    return undefined
+  }
+
+  /** Takes the channel if it is not in memory, and waits for the calls before this one. */
+  async #hold(call: ChannelCall, { storeId }: ServedLink): Promise<OpenChannel> {
+    const { offer, payment } = call
+    const { chain } = offer.channels
+    const { channelId: id, config } = payment
+    let open = this.book.find(id)
+    if (open === undefined) {
+      // Only the payer's authorizer can make the gateway read database and chain.
+      assertSigned(call)
+      const taken = await this.book
+        .take({ id, network: chain.network, storeId, config }, chain)
+        .catch((error: unknown) => {
+          if (isTollgateError(error)) throw error
+          this.#deps.log.warn({ network: chain.network, err: error }, 'a payment channel could not be read')
+          throw unavailable(reasons.rpc, 'The gateway cannot query the chain now.')
+        })
+      if (taken === 'busy') throw busy()
+      open = taken
+    }
+    if (open.isDropped) throw busy()
+    assertUnclaimed(call, open)
+    if (open.isBusyFor(turnOf(call))) {
+      assertSigned(call)
+      if (!(await open.wait(turnOf(call)))) throw busy()
+    } else open.hold()
+    call.held = open
+    return open
+  }
+
+  /**
+   * Judges a voucher against the channel's total.
+   *
+   * @returns the stored response of the same call
+   */
+  #judge(call: ChannelCall, open: OpenChannel): undefined | Promise<ChannelResponse | undefined> {
+    const { payment, offer, requestHash } = call
+    const { channel } = open
+    const { charged, totalClaimed, balance } = channel
+    const { maxClaimable, signature } = payment
+    const isLast = maxClaimable === charged && signature === channel.signature
+    if (isLast && requestHash !== null && requestHash === open.lastRequestHash && charged > totalClaimed)
+      return this.#lastResponse(call, open)
+    if (maxClaimable !== charged + offer.priceAtomic) {
+      assertSigned(call)
+      throw correct(call, open)
+    }
+    if (performance.now() - open.readAtMs > (1_000 * channel.config.withdrawDelay) / UNREAD_PARTS)
+      throw unavailable(reasons.rpc, 'The chain was not read for too long to sell on payment channels.')
+    if (payment.type === 'voucher') {
+      if (balance === 0n)
+        throw refuse(
+          reasons.notFound,
+          'Expected a channel with a deposit, got none in the contract. Deposit first.',
+        )
+      if (maxClaimable > open.maxTotal)
+        throw refuse(
+          reasons.exceedsBalance,
+          `Expected a voucher of at most ${open.maxTotal} atomic units, which is the deposit less requested withdrawals and refunds, got one over ${maxClaimable}. Nothing was charged. Deposit more.`,
+        )
+    }
+    assertSigned(call)
+    return undefined
+  }
+
+  async #lastResponse(call: ChannelCall, open: OpenChannel): Promise<ChannelResponse | undefined> {
+    const response = await this.#deps.channels.lastResponse(open.channel.id)
+    this.#release(call)
+    // It was claimed in the meantime.
+    if (response === undefined) throw correct(call, open)
+    return response
+  }
+}
+
+/** A refund signs the total itself. */
+const turnOf = ({ payment, offer, requestHash }: ChannelCall): Turn => ({
+  base: payment.type === 'refund' ? payment.maxClaimable : payment.maxClaimable - offer.priceAtomic,
+  requestHash,
+})
+
+/**
+ * Refuses a voucher that is claimed already, before it waits for the channel. Its signature is public, so a stranger could block the
+ * channel with it.
+ */
+function assertUnclaimed(call: ChannelCall, open: OpenChannel): void {
+  const { charged, totalClaimed } = open.channel
+  const { maxClaimable, type } = call.payment
+  if (maxClaimable > totalClaimed || (type === 'refund' && maxClaimable === charged)) return
+  if (!open.isStored) return
+  assertSigned(call)
+  throw correct(call, open)
+}
+
+/** Checks the voucher's signature once. */
+function assertSigned(call: ChannelCall): void {
+  if (call.isSigned) return
+  const { payment, offer } = call
+  const { config, channelId, maxClaimable, signature } = payment
+  call.isSigned = offer.channels.chain.isSigned(config.payerAuthorizer, channelId, maxClaimable, signature)
+  if (call.isSigned) return
+  throw refuse(
+    reasons.signature,
+    "Expected a voucher that the channel's payerAuthorizer has signed by plain ECDSA (65 bytes, low s, v 27 or 28). A payerAuthorizer of zero is not supported.",
+  )
+}
+
+/** Compares the fields that {@link termsFault} does not compare with the offer. */
+const isSameConfig = (a: ChannelConfig, b: ChannelConfig): boolean =>
+  a.payer === b.payer &&
+  a.payerAuthorizer === b.payerAuthorizer &&
+  a.receiver === b.receiver &&
+  a.receiverAuthorizer === b.receiverAuthorizer &&
+  a.token === b.token &&
+  a.withdrawDelay === b.withdrawDelay &&
+  a.salt === b.salt
+
+/** Checks the channel's terms against the offer, which has the link's own. */
+function termsFault(
+  { payment: { config, channelId }, offer }: ChannelCall,
+  open: OpenChannel | undefined,
+): Error | undefined {
+  const { chain, withdrawDelaySeconds } = offer.channels
+  if (config.receiver !== offer.receiver)
+    return refuse(reasons.receiver, `Expected a channel to ${offer.terms.payTo}.`)
+  if (config.receiverAuthorizer !== chain.authorizer)
+    return refuse(reasons.receiverAuthorizer, 'Expected the receiverAuthorizer of the offer.')
+  if (config.token !== offer.token)
+    return refuse(reasons.token, `Expected a channel in ${offer.terms.asset}.`)
+  if (config.withdrawDelay !== withdrawDelaySeconds)
+    return refuse(reasons.withdrawDelay, `Expected a withdrawDelay of ${withdrawDelaySeconds} seconds.`)
+  // The id is the hash of the config, so it needs no hash if the channel in memory has the same config.
+  const isKnown = open !== undefined && isSameConfig(open.channel.config, config)
+  if (!isKnown && chain.channelId(config) !== channelId)
+    return refuse(reasons.channelId, 'Expected the channelId to be the hash of channelConfig.')
+  return undefined
+}

@@ -1,0 +1,60 @@
+import type { ChannelBook } from './channelBook.ts'
+import { busy, type ChannelCall, refuse, unavailable } from './channelCall.ts'
+import type { OpenChannel } from './openChannel.ts'
+import { channelReasons as reasons } from './reasons.ts'
+
+/** Shortest time until the authorization of a deposit ends, in seconds. The reference facilitator has the same limit. */
+const MIN_LEAD_SECONDS = 6
+
+/**
+ * Sends the deposit of a call and waits for its block. The call holds the channel, and its voucher is judged.
+ *
+ * If an earlier attempt of the same deposit has landed, its authorization is used, and the simulation fails. The channel's balance
+ * then shows the deposit, and the call goes on.
+ *
+ * @throws the refusal
+ */
+export async function deposit(
+  call: ChannelCall,
+  open: OpenChannel,
+  book: ChannelBook,
+  storeId: string,
+): Promise<void> {
+  const { offer, payment } = call
+  const { chain } = offer.channels
+  const given = payment.deposit!
+  if (given.amount < offer.minDepositAtomic)
+    throw refuse(
+      reasons.depositTooSmall,
+      `Expected a deposit of at least ${offer.minDepositAtomic} atomic units, got ${given.amount}.`,
+    )
+  if (payment.maxClaimable > open.maxTotal + given.amount)
+    throw refuse(reasons.exceedsBalance, 'Expected a deposit that covers the voucher, got a smaller one.')
+  const leadSeconds = Number(given.validBefore) - Date.now() / 1_000
+  const sent =
+    leadSeconds < MIN_LEAD_SECONDS
+      ? ({ status: 'refused', isRevert: true, message: 'the authorization has expired' } as const)
+      : await chain.deposit(payment.config, given, storeId)
+  await book.read([open], chain).catch(() => {
+    throw unavailable(reasons.rpc, 'The gateway cannot query the chain now.')
+  })
+  if (sent.status === 'done') call.depositTransaction = sent.transaction
+  if (payment.maxClaimable <= open.maxTotal) {
+    if (!(await book.store(open))) throw busy()
+    return
+  }
+  switch (sent.status) {
+    case 'pending':
+    case 'done':
+      throw refuse(
+        'settlement_pending',
+        'The deposit was sent, and is not in a block yet. Repeat the same call with the same payment; do not deposit again.',
+        'settlement_pending',
+      )
+    case 'reverted':
+      throw refuse(reasons.depositFailed, 'The deposit was mined and reverted. Nothing was charged.')
+    case 'refused':
+      if (!sent.isRevert) throw unavailable(reasons.rpc, sent.message)
+      throw refuse(reasons.depositSimulation, `The deposit would fail on chain: ${sent.message}`)
+  }
+}

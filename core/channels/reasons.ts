@@ -1,0 +1,29 @@
+const prefix = 'invalid_batch_settlement_evm_'
+
+/** The x402 reasons of scheme `batch-settlement`. Clients compare some of them to the letter, so the text is the packages' own. */
+export const channelReasons = {
+  payload: `${prefix}payload_type`,
+  channelId: `${prefix}channel_id_mismatch`,
+  receiver: `${prefix}receiver_mismatch`,
+  receiverAuthorizer: `${prefix}receiver_authorizer_mismatch`,
+  token: `${prefix}token_mismatch`,
+  withdrawDelay: `${prefix}withdraw_delay_mismatch`,
+  signature: `${prefix}voucher_signature`,
+  notFound: `${prefix}channel_not_found`,
+  /** The client corrects itself after this one, and repeats the call once. */
+  amountMismatch: `${prefix}cumulative_amount_mismatch`,
+  /** Likewise. */
+  belowClaimed: `${prefix}cumulative_below_claimed`,
+  exceedsBalance: `${prefix}cumulative_exceeds_balance`,
+  busy: `${prefix}channel_busy`,
+  depositTooSmall: `${prefix}deposit_below_min_deposit`,
+  depositSimulation: `${prefix}deposit_simulation_failed`,
+  depositFailed: `${prefix}deposit_transaction_failed`,
+  depositMethod: `${prefix}erc3009_authorization_required`,
+  validBefore: `${prefix}payload_authorization_valid_before`,
+  refundNoBalance: `${prefix}refund_no_balance`,
+  refundAmount: `${prefix}refund_amount_invalid`,
+  refundSimulation: `${prefix}refund_simulation_failed`,
+  refundFailed: `${prefix}refund_transaction_failed`,
+  rpc: `${prefix}rpc_read_failed`,
+} as const

@@ -1,0 +1,58 @@
+import type { StoreId } from './link.ts'
+import type { AtomicAmount } from './money.ts'
+import type { NetworkId } from './network.ts'
+
+/** The x402 scheme of payment channels. */
+export const channelScheme = 'batch-settlement'
+
+/** Id of a payment channel, which is the EIP-712 hash of its config: 0x and 64 hex digits in lower case. */
+export type ChannelId = string
+
+/**
+ * The terms of a payment channel (x402 scheme `batch-settlement`), which never change. A change of any field is another channel.
+ * Addresses and the salt are in lower case.
+ */
+export interface ChannelConfig {
+  /** The wallet that deposits, and that gets what is left. */
+  readonly payer: string
+  /** The account that signs vouchers by plain ECDSA. */
+  readonly payerAuthorizer: string
+  /** The seller's wallet. */
+  readonly receiver: string
+  /** The gateway's account that signs claims and refunds. It can move money only to the receiver and back to the payer. */
+  readonly receiverAuthorizer: string
+  readonly token: string
+  /** Time between the payer's request to withdraw and the withdrawal, in seconds. */
+  readonly withdrawDelay: number
+  /** Distinguishes channels that are otherwise the same. */
+  readonly salt: string
+}
+
+/** The state of a channel in the contract. Amounts are in atomic units of its token. */
+export interface ChannelOnChain {
+  /** Deposits less refunds and withdrawals. Claims do not lower it. */
+  readonly balance: AtomicAmount
+  /** Total of all claims, at most the balance. */
+  readonly totalClaimed: AtomicAmount
+  /** Amount that the payer has requested to withdraw. 0 if there is no request. */
+  readonly pendingWithdrawal: AtomicAmount
+  /** When the payer requested the withdrawal, in seconds since 1970. 0 if there is no request. */
+  readonly withdrawRequestedAtSeconds: number
+  readonly refundNonce: bigint
+}
+
+/** A channel as the database has it. */
+export interface Channel extends ChannelOnChain {
+  readonly id: ChannelId
+  readonly network: NetworkId
+  readonly storeId: StoreId
+  readonly config: ChannelConfig
+  /** Total of all charged calls, which is also the amount that the last voucher signs. */
+  readonly charged: AtomicAmount
+  /** Signature of the last charged voucher, 65 bytes in lower-case hex. Null until a call was charged. */
+  readonly signature: string | null
+}
+
+/** The total that the contract would accept as claimed, in atomic units. The balance is lower than the vouchers if a deposit has left the chain. */
+export const claimable = ({ balance, charged }: Channel): AtomicAmount =>
+  charged < balance ? charged : balance

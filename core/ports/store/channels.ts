@@ -1,0 +1,105 @@
+import type { Channel, ChannelId, ChannelOnChain } from '../../domain/channel.ts'
+import type { LinkId, StoreId } from '../../domain/link.ts'
+import type { AtomicAmount } from '../../domain/money.ts'
+import type { NetworkId } from '../../domain/network.ts'
+
+/** A channel that this process owns, and the call that was charged last. */
+export interface OwnedChannel {
+  readonly channel: Channel
+  /** Hash of the request that was charged last, if its response is stored. Null otherwise. */
+  readonly lastRequestHash: string | null
+}
+
+/** The response of a channel's last charged call. */
+export interface ChannelResponse {
+  readonly status: number
+  /** Names and values in turn. */
+  readonly headers: readonly string[]
+  readonly mediaType: string
+  readonly body: Uint8Array
+  /** Value of its `PAYMENT-RESPONSE`. */
+  readonly receipt: string
+}
+
+/** One call that is charged to a channel. */
+export interface ChannelCharge {
+  readonly id: ChannelId
+  /** The process's lease, which owns the row. */
+  readonly owner: number
+  readonly network: NetworkId
+  readonly asset: string
+  readonly storeId: StoreId
+  readonly linkId: LinkId
+  readonly amountAtomic: AtomicAmount
+  /** Total before this call. */
+  readonly before: AtomicAmount
+  /** The voucher's signature, which allows the total before plus the amount. */
+  readonly signature: string
+  readonly requestHash: string
+  /** Null if the response is not stored, so that a repeat of the call cannot get it. */
+  readonly response: ChannelResponse | null
+}
+
+/** What a store's links have earned through channels in one token, in atomic units. */
+export interface ChannelEarnings {
+  readonly network: NetworkId
+  readonly asset: string
+  readonly calls: number
+  readonly chargedAtomic: AtomicAmount
+  readonly claimedAtomic: AtomicAmount
+}
+
+/**
+ * Payment channels. A row belongs to one process at a time, by the lease of that process, so that calls of a channel are judged one
+ * after the other. Every method rejects with `store_unavailable` if the database does not respond.
+ */
+export interface Channels {
+  /**
+   * Makes this process the owner of a channel, if no process with a valid lease owns it.
+   *
+   * @param owner lease of this process
+   * @returns undefined for an unknown channel; `busy` while another process owns it
+   */
+  take(id: ChannelId, owner: number): Promise<OwnedChannel | 'busy' | undefined>
+  /**
+   * Stores a new channel that this process owns. If the channel exists, it is taken as by {@link take}, and keeps its totals.
+   */
+  open(channel: Channel, owner: number): Promise<OwnedChannel | 'busy'>
+  /**
+   * Charges a call, in one commit that is on disk when this resolves: the channel's total and voucher, the call's response, and the
+   * sums of the link.
+   *
+   * @returns false if the row has another total, or belongs to another process. Nothing is charged then
+   */
+  charge(charge: ChannelCharge): Promise<boolean>
+  /** The stored response of the last charged call. Undefined if there is none. */
+  lastResponse(id: ChannelId): Promise<ChannelResponse | undefined>
+  /**
+   * Writes the state in the contract. What is claimed there counts as claimed, and a response whose voucher is claimed is deleted,
+   * because the voucher is public then.
+   *
+   * @returns the amount by which the claimed total rose
+   */
+  update(id: ChannelId, state: ChannelOnChain): Promise<AtomicAmount>
+  /** Gives channels back, so that another process can take them. */
+  release(ids: readonly ChannelId[], owner: number): Promise<void>
+  /**
+   * Channels with unclaimed money or a balance that this process may watch, in the order of their ids.
+   *
+   * @param after the last id of the page before. Null for the first page
+   */
+  unclaimed(network: NetworkId, after: ChannelId | null, limit: number): Promise<UnclaimedChannel[]>
+  /** Keeps a channel out of the claims until a time, because its claim would fail. */
+  park(id: ChannelId, untilMs: number, reason: string): Promise<void>
+  /** Sums of a store by token. */
+  earnings(storeId: StoreId): Promise<ChannelEarnings[]>
+}
+
+/** A channel with unclaimed money. */
+export interface UnclaimedChannel {
+  readonly channel: Channel
+  /** When the oldest unclaimed call was charged, in ms since 1970. */
+  readonly sinceMs: number
+  /** Null if the channel is not parked. */
+  readonly parked: { readonly untilMs: number; readonly reason: string } | null
+}

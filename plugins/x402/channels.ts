@@ -1,0 +1,139 @@
+import { ChannelCall } from '../../core/channels/channelCall.ts'
+import type { ChannelCalls } from '../../core/channels/channelCalls.ts'
+import type { ChannelOffer } from '../../core/channels/offers.ts'
+import { TollgateError } from '../../core/errors/error.ts'
+import { jsonReply } from '../../core/http/replies.ts'
+import { resourceFault } from '../../core/offers/presentedPayment.ts'
+import { paidReply } from '../../core/payments/paidReply.ts'
+import type { PurchaseNote } from '../../core/payments/purchase.ts'
+import type { Exchange } from '../../core/plugin/exchange.ts'
+import type { Reply } from '../../core/plugin/gateway.ts'
+import { callHash } from '../../core/plugin/requestHash.ts'
+import type { ChannelResponse } from '../../core/ports/store/channels.ts'
+import { readChannelPayment } from '../../core/x402/channelPayment.ts'
+import { type ReadPayment, receiptHeaders } from '../../core/x402/header.ts'
+
+/** Maximum size of a response that is stored for a repeat of the call, in bytes. */
+const MAX_STORED_BYTES = 16_384
+/** Maximum size of a body by which a repeat is recognized, in bytes. */
+const MAX_HASHED_BYTES = 1_048_576
+
+const prefix = Buffer.from('{"data":')
+
+type Read = Extract<ReadPayment, { readonly ok: true }>
+
+/** Sells the calls of links by payment channels. */
+export class SoldByChannel {
+  readonly #channels: ChannelCalls
+  readonly #opening: string
+
+  /** @param metadataField name of the field beside `data`, such as `_svc` */
+  constructor(channels: ChannelCalls, metadataField: string) {
+    this.#channels = channels
+    this.#opening = `,${JSON.stringify(metadataField)}:{"purchaseId":"`
+  }
+
+  /** The pay phase. It judges the voucher, and holds the channel until {@link end}. */
+  pay(
+    x: Exchange,
+    read: Read,
+    offers: readonly ChannelOffer[],
+    publicUrl: string,
+  ): Reply | void | Promise<Reply | void> {
+    const hash = callHash(x, MAX_HASHED_BYTES)
+    return hash instanceof Promise
+      ? hash.then((late) => this.#pay(x, read, offers, publicUrl, late))
+      : this.#pay(x, read, offers, publicUrl, hash)
+  }
+
+  #pay(
+    x: Exchange,
+    { payment, resourceUrl }: Read,
+    offers: readonly ChannelOffer[],
+    publicUrl: string,
+    hash: string | null,
+  ): Reply | void | Promise<Reply | void> {
+    const offer = select(offers, payment.network, payment.accepted?.['asset'])
+    if (offer === undefined)
+      throw new TollgateError('invalid_payment', 'Expected a payment by an entry of accepts in the 402.', {
+        reason: 'invalid_network',
+      })
+    const channelPayment = readChannelPayment(payment.payload)
+    if (!channelPayment.ok)
+      throw new TollgateError('invalid_payment', channelPayment.message, {
+        reason: 'invalid_payload',
+        isUnread: true,
+      })
+    const call = new ChannelCall(offer, channelPayment.payment, hash)
+    x.channelCall = call
+    const fault = resourceFault(resourceUrl, { publicUrl, host: () => x.header('host') })
+    if (fault !== null) throw fault
+    if (call.payment.type === 'refund') return this.#refund(x, call)
+    assertMethod(x)
+    const known = this.#channels.admit(call, x.link)
+    if (known instanceof Promise) return known.then((late) => this.#stored(x, call, late))
+    return this.#stored(x, call, known)
+  }
+
+  /** The settle phase. It charges the channel after the seller has responded. */
+  async settle(x: Exchange, call: ChannelCall): Promise<undefined> {
+    const sinceMs = performance.now()
+    const receipt = this.#channels.receiptOf(call)
+    const headers = receiptHeaders(2, receipt)
+    await this.#channels.charge(call, x.link, storable(x, headers[1]!))
+    x.settleMs = performance.now() - sinceMs
+    x.settlement = { transaction: receipt.transaction, headers, headersFor: () => headers }
+    x.purchase = this.#noteOf(x, call)
+  }
+
+  /** Frees the channel for the next call. */
+  end(x: Exchange): void {
+    if (x.channelCall !== null) this.#channels.end(x.channelCall)
+  }
+
+  /** A refund calls no seller. */
+  async #refund(x: Exchange, call: ChannelCall): Promise<Reply> {
+    const receipt = await this.#channels.refund(call, x.link)
+    const body = { message: 'Refunded.', channelId: call.payment.channelId, amount: receipt.amount }
+    return jsonReply(200, body, ['Cache-Control', 'private, no-store', ...receiptHeaders(2, receipt)])
+  }
+
+  #stored(x: Exchange, call: ChannelCall, response: ChannelResponse | undefined): Reply | void {
+    if (response === undefined) return
+    const headers = ['PAYMENT-RESPONSE', response.receipt]
+    return paidReply(response, response.mediaType, this.#noteOf(x, call), headers, false)
+  }
+
+  /** A call of a channel is no purchase with a review token. Its id is the channel and the total. */
+  #noteOf({ link }: Exchange, { payment: { channelId, maxClaimable } }: ChannelCall): PurchaseNote {
+    const id = `${channelId}:${maxClaimable}`
+    const isWrapped = link.responseMode === 'wrap'
+    const wrap = isWrapped ? { prefix, suffix: Buffer.from(`${this.#opening}${id}"}}`, 'latin1') } : null
+    return { id, reviewToken: '', wrap, headers: ['X-Purchase-Id', id] }
+  }
+}
+
+function select(offers: readonly ChannelOffer[], network: string, asset: unknown): ChannelOffer | undefined {
+  const onNetwork = offers.filter(({ terms }) => terms.network === network)
+  return typeof asset === 'string'
+    ? onNetwork.find(({ token }) => token === asset.toLowerCase())
+    : onNetwork[0]
+}
+
+/**
+ * Refuses a call by a method that the link does not have. Only refunds come by GET to such a link.
+ */
+export function assertMethod({ method, link }: Exchange): void {
+  if (method !== 'GET' || link.methods.length === 0 || link.methods.includes(method)) return
+  throw new TollgateError(
+    'method_not_allowed',
+    `Expected one of ${link.methods.join(', ')}, got GET. You were not charged.`,
+  )
+}
+
+function storable({ response }: Exchange, receipt: string): ChannelResponse | null {
+  if (response === null || response.tunnel !== null) return null
+  const { status, headers, mediaType, body } = response
+  if (body.length + headers.reduce((sum, text) => sum + text.length, 0) > MAX_STORED_BYTES) return null
+  return { status, headers, mediaType, body, receipt }
+}

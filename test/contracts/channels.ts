@@ -1,0 +1,158 @@
+import type { Test } from 'tap'
+import type { Channel } from '../../core/domain/channel.ts'
+import type { ChannelCharge } from '../../core/ports/store/channels.ts'
+import type { DataStore } from '../../core/ports/store/store.ts'
+import type { testClock } from './samples.ts'
+
+type Clock = ReturnType<typeof testClock>
+type Make = (
+  t: Test,
+) => Promise<Pick<DataStore, 'channels' | 'leases'> & { readonly clock: Clock; readonly storeClock: Clock }>
+
+const network = 'eip155:84532'
+const hex = (byte: string, bytes: number): string => `0x${byte.repeat(bytes)}`
+const signatureOf = (byte: string): string => hex(byte, 65)
+
+/** An amount above 64 bits, as tokens of 18 decimals have. */
+const LARGE = 10n ** 25n
+
+const sample = (byte = 'ab'): Channel => ({
+  id: hex(byte, 32),
+  network,
+  storeId: 'store',
+  config: {
+    payer: hex('11', 20),
+    payerAuthorizer: hex('22', 20),
+    receiver: hex('33', 20),
+    receiverAuthorizer: hex('44', 20),
+    token: hex('55', 20),
+    withdrawDelay: 3_600,
+    salt: hex('66', 32),
+  },
+  charged: 0n,
+  signature: null,
+  balance: LARGE,
+  totalClaimed: 0n,
+  pendingWithdrawal: 0n,
+  withdrawRequestedAtSeconds: 0,
+  refundNonce: 0n,
+})
+
+const chargeOf = (owner: number, before: bigint, more: Partial<ChannelCharge> = {}): ChannelCharge => ({
+  id: hex('ab', 32),
+  owner,
+  network,
+  asset: hex('55', 20),
+  storeId: 'store',
+  linkId: 'link',
+  amountAtomic: LARGE / 10n,
+  before,
+  signature: signatureOf('77'),
+  requestHash: 'request',
+  response: {
+    status: 200,
+    headers: ['Content-Type', 'application/json'],
+    mediaType: 'application/json',
+    body: new Uint8Array([1, 2, 3]),
+    receipt: 'receipt',
+  },
+  ...more,
+})
+
+/** What every database promises about payment channels. */
+export async function channelsContract(t: Test, make: Make): Promise<void> {
+  t.test('a channel is stored once and charged call by call', async (t) => {
+    const { channels } = await make(t)
+    t.equal(await channels.take(sample().id, 1), undefined, 'unknown')
+    t.same(await channels.open(sample(), 1), { channel: sample(), lastRequestHash: null })
+    const step = LARGE / 10n
+    t.equal(await channels.charge(chargeOf(1, 0n)), true)
+    t.equal(await channels.charge(chargeOf(1, 0n)), false, 'the same total is charged once')
+    t.equal(await channels.charge(chargeOf(1, step, { response: null })), true)
+    t.equal(await channels.lastResponse(sample().id), undefined, 'a long response is not stored')
+    t.equal(await channels.charge(chargeOf(1, 2n * step, { requestHash: 'third' })), true)
+    t.match(await channels.lastResponse(sample().id), { status: 200, receipt: 'receipt' })
+    t.same(Buffer.from((await channels.lastResponse(sample().id))!.body), Buffer.from([1, 2, 3]))
+    const again = await channels.open({ ...sample(), balance: 1n }, 1)
+    t.match(again, { lastRequestHash: 'third', channel: { charged: 3n * step, balance: LARGE } })
+    t.same(await channels.earnings('store'), [
+      {
+        network,
+        asset: hex('55', 20),
+        calls: 3,
+        chargedAtomic: 3n * step,
+        claimedAtomic: 0n,
+      },
+    ])
+    t.same(await channels.earnings('other'), [])
+  })
+
+  t.test('of many charges at once exactly one wins', async (t) => {
+    const { channels } = await make(t)
+    await channels.open(sample(), 1)
+    const won = await Promise.all(Array.from({ length: 50 }, () => channels.charge(chargeOf(1, 0n))))
+    t.equal(won.filter(Boolean).length, 1)
+    t.match(await channels.earnings('store'), [{ calls: 1 }])
+  })
+
+  t.test('a channel belongs to one process while the lease of that process is valid', async (t) => {
+    const { channels, leases, storeClock } = await make(t)
+    const [first, second] = [await leases.take('first', 10_000), await leases.take('second', 60_000)]
+    if (first === undefined || second === undefined) return t.fail('no leases')
+    await channels.open(sample(), first.id)
+    t.equal(await channels.take(sample().id, second.id), 'busy')
+    t.equal(await channels.open(sample(), second.id), 'busy')
+    t.equal(await channels.charge(chargeOf(second.id, 0n)), false, 'another process charges nothing')
+    await channels.release([sample().id], second.id)
+    t.equal(await channels.take(sample().id, second.id), 'busy', 'only the owner gives it back')
+    storeClock.nowMs += 10_001
+    t.match(await channels.take(sample().id, second.id), { channel: { charged: 0n } }, 'the lease is over')
+    t.equal(await channels.charge(chargeOf(first.id, 0n)), false, 'the former owner charges nothing')
+    await channels.release([sample().id], second.id)
+    t.match(await channels.take(sample().id, first.id), { channel: { charged: 0n } })
+  })
+
+  t.test('what is claimed is no longer unclaimed, and its response is deleted', async (t) => {
+    const { channels, clock } = await make(t)
+    for (const byte of ['ab', 'cd', 'ef']) await channels.open(sample(byte), 1)
+    const step = LARGE / 10n
+    t.same(await channels.unclaimed(network, null, 10), [])
+    const sinceMs = clock.now()
+    await channels.charge(chargeOf(1, 0n))
+    clock.nowMs += 1_000
+    await channels.charge(chargeOf(1, step))
+    await channels.charge(chargeOf(1, 0n, { id: hex('cd', 32) }))
+    const page = await channels.unclaimed(network, null, 1)
+    t.match(page, [{ channel: { id: hex('ab', 32), charged: 2n * step }, sinceMs, parked: null }])
+    t.match(await channels.unclaimed(network, hex('ab', 32), 10), [{ channel: { id: hex('cd', 32) } }])
+    t.same(await channels.unclaimed('eip155:1', null, 10), [])
+
+    const onChain = { ...sample(), totalClaimed: step, pendingWithdrawal: 5n, refundNonce: 2n }
+    t.equal(await channels.update(sample().id, onChain), step)
+    t.ok(await channels.lastResponse(sample().id), 'the last voucher is not claimed')
+    await channels.park(sample().id, 5_000, 'a reason')
+    t.match(await channels.unclaimed(network, null, 1), [
+      {
+        channel: { totalClaimed: step, pendingWithdrawal: 5n, refundNonce: 2n },
+        parked: { untilMs: 5_000, reason: 'a reason' },
+      },
+    ])
+    t.equal(await channels.update(sample().id, { ...onChain, totalClaimed: 2n * step }), step)
+    t.equal(await channels.update(sample().id, { ...onChain, totalClaimed: 2n * step }), 0n)
+    t.equal(await channels.lastResponse(sample().id), undefined)
+    t.match(await channels.unclaimed(network, null, 10), [{ channel: { id: hex('cd', 32) } }])
+    t.match(await channels.earnings('store'), [
+      { calls: 3, chargedAtomic: 3n * step, claimedAtomic: 2n * step },
+    ])
+    t.equal(await channels.update(hex('00', 32), onChain), 0n, 'an unknown channel')
+
+    t.equal(await channels.update(sample().id, onChain), -step, 'the block of the claim has left the chain')
+    const [again] = await channels.unclaimed(network, null, 1)
+    t.match(again, { channel: { id: sample().id, charged: 2n * step, totalClaimed: step } })
+    await channels.update(sample().id, { ...onChain, totalClaimed: 5n * step })
+    const behind = await channels.take(sample().id, 1)
+    t.match(behind, { channel: { charged: 5n * step, signature: null } }, 'a restored database')
+    await channels.update(sample().id, onChain)
+    t.match(await channels.unclaimed(network, null, 10), [{ channel: { id: hex('cd', 32) } }], 'no voucher')
+  })
+}
