@@ -150,7 +150,7 @@ const limits: Readonly<Record<string, readonly [requests: number, args: (i: numb
     'channels.open': [4, () => [channel, 1]],
     'channels.charge': [5, (i) => [charge(i)]],
     'channels.take': [1, () => [channelId, 1]],
-    'channels.update': [4, (i) => [channelId, { ...channel, totalClaimed: BigInt(i) }]],
+    'channels.update': [5, (i) => [channelId, { ...channel, totalClaimed: BigInt(i) }]],
     'channels.park': [1, () => [channelId, 1, 'r']],
     'channels.release': [2, () => [[channelId, hex('c2', 32)], 1]],
     'webhooks.remove': [2, (i) => [`e${i}`]],

@@ -180,7 +180,7 @@ t.test('whatever types are called: what is accepted is hashed as viem hashes it'
     }),
     { numRuns: 2_000 },
   )
-  t.ok(accepted > 100, `${accepted} of them are accepted`)
+  t.ok(accepted > 20, `${accepted} of them are accepted`)
 })
 
 t.test('any change of a value changes the digest', async () => {
