@@ -2,6 +2,7 @@ import t from 'tap'
 import type { Settler } from '../../../core/ports/chains/settler.ts'
 import type { PaymentRequirements } from '../../../core/x402/types.ts'
 import {
+  alsoEachSecond,
   newAccount,
   type SettlerFixture,
   signPayment,
@@ -90,7 +91,7 @@ t.test(
 
 t.test('a wallet that has enough for all of its payments makes them all at once', async (t) => {
   // How long a busy machine takes for 60 is not what is tested here.
-  const { settler, buyer } = await startSettler(t, { receiptTimeoutMs: 30_000 })
+  const { settler, buyer } = await startSettler(t, { receiptTimeoutMs: 30_000 }, alsoEachSecond)
   const { worked, refused, statuses } = await payAtOnce(settler, termsOf(), Array(60).fill(buyer))
   t.equal(worked, 60)
   t.same(refused, [])

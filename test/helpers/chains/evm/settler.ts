@@ -13,7 +13,12 @@ import { type Asset, builtInAssets } from '../../../../core/domain/asset.ts'
 import type { PaymentIdentity, PaymentRecord, SettlementAttempt } from '../../../../core/domain/payment.ts'
 import type { Settler } from '../../../../core/ports/chains/settler.ts'
 import { type PaymentPayload, type PaymentRequirements, transferTypes } from '../../../../core/x402/types.ts'
-import { LOCAL_EVM_MNEMONIC, type LocalEvm, startLocalEvm } from '../../../../localnet/evm/startLocalEvm.ts'
+import {
+  LOCAL_EVM_MNEMONIC,
+  type LocalEvm,
+  type LocalEvmOptions,
+  startLocalEvm,
+} from '../../../../localnet/evm/startLocalEvm.ts'
 import { samplePayment } from '../../../contracts/samples.ts'
 import { type FaultyRpc, startFaultyRpc } from '../../localnet/startFaultyRpc.ts'
 
@@ -103,12 +108,18 @@ export interface SettlerFixture {
   terms: PaymentRequirements
 }
 
+/**
+ * For many transactions at once: on a busy machine anvil can miss one of them until the next block, which this chain has each second.
+ */
+export const alsoEachSecond: LocalEvmOptions = { blockTimeMs: 1_000, minesAtOnce: true }
+
 /** A settler on a chain of its own, through a proxy that misbehaves on request. */
 export async function startSettler(
   t: Test,
   changes: Partial<EvmSettlerOptions> = {},
+  chainOptions: LocalEvmOptions = {},
 ): Promise<SettlerFixture> {
-  const chain = await startLocalEvm()
+  const chain = await startLocalEvm(chainOptions)
   t.teardown(() => chain.close())
   const rpc = await startFaultyRpc(chain.rpcUrl)
   t.teardown(() => rpc.close())
