@@ -2,10 +2,11 @@ import t, { type Test } from 'tap'
 import type { Link } from '../core/domain/link.ts'
 import type { PurchaseStatus } from '../core/domain/purchase.ts'
 import { change } from './contracts/samples.ts'
-import { defaultPlugins, startGateway, type TestGatewayOptions } from './helpers/gateway.ts'
+import { addStore, defaultPlugins, startGateway, type TestGatewayOptions } from './helpers/gateway.ts'
 import { startSeller } from './helpers/sellers.ts'
 import { createScriptedSettler, scriptedPayment } from './helpers/settler.ts'
 import { offerIn, signingWallet } from './helpers/signIn.ts'
+import { openTestStore } from './helpers/store/testStore.ts'
 
 // Wallets that call links by a signature instead of a payment, over real sockets and a whole database.
 const seller = await startSeller(t, 'hello')
@@ -234,6 +235,28 @@ t.test('the body of a signed-in call is forwarded', async (t) => {
   const header = await wallet.signIn(url)
   const sent = await call(url, { 'sign-in-with-x': header }, { method: 'POST', body: 'hello' })
   t.match(JSON.parse(sent.text), { method: 'POST', body: 'hello' })
+})
+
+t.test('a sign-in is used up for as long as it would be valid, even if the clock was set back', async (t) => {
+  let aheadMs = 3_600_000
+  const clock = { now: () => Date.now() + aheadMs }
+  const store = openTestStore({ clock })
+  t.teardown(() => store.close())
+  const { addLink, storeId } = await start(t, { store, adapt: (ports) => ({ ...ports, clock }) })
+  await addStore(store, storeId)
+  const { url } = await addLink('clock', { price: '0', access: 'signed-in' })
+  const header = await wallet.signIn(url)
+  aheadMs = 0
+  t.equal((await call(url, { 'sign-in-with-x': header })).status, 200)
+  for (const minutes of [16, 40, 64]) {
+    aheadMs = minutes * 60_000
+    // An accepted sign-in also deletes the used nonces that need not be kept.
+    t.equal((await signedIn(url)).status, 200)
+    t.match(await call(url, { 'sign-in-with-x': header }), {
+      status: 402,
+      offer: { error: 'invalid_siwx_nonce' },
+    })
+  }
 })
 
 t.test('calls without a payment share one limit, with a sign-in or without', async (t) => {
