@@ -259,6 +259,35 @@ t.test('a sign-in is used up for as long as it would be valid, even if the clock
   }
 })
 
+t.test(
+  'a signed-in call has only the methods of its link, and a refused method leaves the sign-in unused',
+  async (t) => {
+    const { addLink } = await start(t)
+    const { url } = await addLink('posted', { methods: ['POST'] })
+    const post = { method: 'POST', body: 'x' }
+    t.equal((await call(url, payment('n1'), post)).status, 200)
+    const { offer } = await call(url, {}, post)
+    const header = { 'sign-in-with-x': await wallet.sign(offer) }
+    const calls = seller.requests.length
+    for (const method of ['HEAD', 'GET', 'PUT']) {
+      const { status, headers } = await call(url, header, { method })
+      t.strictSame([status, headers.get('allow')], [405, 'POST, OPTIONS'], method)
+    }
+    t.equal(seller.requests.length, calls)
+    t.equal((await call(url, header, post)).status, 200)
+    t.equal((await call(url, {}, { method: 'HEAD' })).status, 402, 'HEAD without a sign-in gets the price')
+  },
+)
+
+t.test('a signed-in HEAD of a link for GET reaches the seller as HEAD', async (t) => {
+  const { addLink } = await start(t)
+  const { url } = await addLink('read', { methods: ['GET'] })
+  await call(url, payment('n1'))
+  const header = await wallet.signIn(url)
+  t.match(await call(url, { 'sign-in-with-x': header }, { method: 'HEAD' }), { status: 200, text: '' })
+  t.equal(seller.requests.at(-1)!.method, 'HEAD')
+})
+
 t.test('calls without a payment share one limit, with a sign-in or without', async (t) => {
   const plugins = defaultPlugins.map((one) =>
     one.use === 'rate-limit' ? { ...one, with: { points: 2 } } : one,
