@@ -319,6 +319,32 @@ t.test('a contract wallet whose chain does not respond gets a 503, and its sign-
   t.equal((await call(url, { 'sign-in-with-x': header })).status, 200)
 })
 
+t.test(
+  'a contract wallet of a network whose contracts are not checked is told to use another network',
+  async (t) => {
+    const settlers = [createScriptedSettler(), createScriptedSettler('eip155:137')]
+    const { addLink } = await start(t, { settlers })
+    const { url } = await addLink('elsewhere', { price: '0', access: 'signed-in' })
+    const [here, elsewhere] = (await call(url)).offer.extensions['sign-in-with-x'].supportedChains
+    t.match([here, elsewhere], [{ chainId: 'eip155:84532' }, { chainId: 'eip155:137' }])
+    const by = async (chain: typeof here, change: object) => {
+      const { offer } = await call(url)
+      const { info } = offer.extensions['sign-in-with-x']
+      const only = { extensions: { 'sign-in-with-x': { info, supportedChains: [chain] } } }
+      return call(url, { 'sign-in-with-x': await wallet.sign(only, change) })
+    }
+    const contract = { address: signingWallet().address }
+    t.match(await by(elsewhere, contract), {
+      status: 402,
+      offer: { error: 'invalid_siwx_unsupported_chain', extensions: { 'sign-in-with-x': {} } },
+      text: /by the key of this address.*contract wallets of eip155:137 are not checked/,
+    })
+    t.match(await by(elsewhere, { signature: 'no hex' }), { offer: { error: 'invalid_siwx_signature' } })
+    t.match(await by(here, contract), { offer: { error: 'invalid_siwx_signature' } })
+    t.match(await by(elsewhere, {}), { status: 200 }, 'a key needs no contract')
+  },
+)
+
 t.test('a purchase on another network gives no access to a contract wallet', async (t) => {
   const { addLink } = await start(t, {
     adapt: (ports) => ({

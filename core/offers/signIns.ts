@@ -98,12 +98,20 @@ export class SignIns {
       expiresAtMs,
       network,
     })
-    const proven = await walletProofs.proofOf(chain, address, message, signature).catch((cause: unknown) => {
-      const failed = 'The wallet could not be verified on chain. Try again.'
-      throw new TollgateError('settlement_unavailable', failed, { cause, retryAfterSeconds: 5 })
-    })
+    const proven = await walletProofs
+      .proofOf(network, address, message, signature)
+      .catch((cause: unknown) => {
+        const failed = 'The wallet could not be verified on chain. Try again.'
+        throw new TollgateError('settlement_unavailable', failed, { cause, retryAfterSeconds: 5 })
+      })
     if (proven === undefined)
       throw refused('signature', 'Expected a signature of the offered text by this address.')
+    if (proven === 'unchecked')
+      throw refused(
+        'unsupported_chain',
+        // A contract at the same address on another network can have another owner, so a check there would prove nothing.
+        `Expected a signature by the key of this address, because contract wallets of ${network} are not checked. Name another network, or use a wallet that signs by a key.`,
+      )
     return { address, named: network, network: proven.network }
   }
 
