@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process'
+import type { ServerResponse } from 'node:http'
 import { promisify } from 'node:util'
 import {
   declarePaymentIdentifierExtension,
@@ -152,6 +153,51 @@ t.test('a proxy of the environment is not asked, even where Node is told to use 
   const env = { ...process.env, NODE_USE_ENV_PROXY: '1', http_proxy: proxy.origin, no_proxy: '' }
   const { stdout } = await run(process.execPath, ['--input-type=module', '-e', script, seller.url], { env })
   t.equal(stdout, 'direct proxied', 'the second word shows that the proxy was in force')
+})
+
+for (const [name, lose] of Object.entries({
+  'is reset': (response) => response.socket!.resetAndDestroy(),
+  'is closed without a response': (response) => response.socket!.end(),
+  'is interrupted before a response came': (_response, interrupt) => interrupt.abort(),
+} satisfies Record<string, (response: ServerResponse, interrupt: AbortController) => unknown>)) {
+  t.test(`a signed-in call that ${name} may have been served, so nothing is paid`, async (t) => {
+    const interrupt = new AbortController()
+    const { report, seller, signatures, spent } = await world.pay(
+      (request, response, seller) => {
+        if ('sign-in-with-x' in request.headers) return lose(response, interrupt)
+        return offer(response, world.offerFor(seller.url, {}, { extensions: signInExtension(seller.url) }))
+      },
+      { signIn: true, signal: interrupt.signal },
+    )
+    t.match(report, { outcome: 'failed', charged: 'no', payment: null, attempts: 0, stateFile: null })
+    t.match(report.message, /may have served the call.*Nothing was paid.*without --sign-in/)
+    t.strictSame([signatures, spent, seller.received.length], [0, 0n, 2])
+  })
+}
+
+t.test('a wallet whose sign-in the seller refuses pays', async (t) => {
+  const { report, seller } = await world.pay(
+    (request, response, seller) => {
+      if (request.payment !== null) return world.honest(request, response, seller)
+      return offer(response, world.offerFor(seller.url, {}, { extensions: signInExtension(seller.url) }))
+    },
+    { signIn: true },
+  )
+  t.match(report, { outcome: 'paid', attempts: 1 })
+  t.equal(seller.received.length, 3)
+})
+
+const signInExtension = (url: string) => ({
+  'sign-in-with-x': {
+    info: {
+      domain: new URL(url).host,
+      uri: url,
+      version: '1',
+      nonce: '0123456789abcdef',
+      issuedAt: new Date().toISOString(),
+    },
+    supportedChains: [{ chainId: world.chain.network, type: 'eip191' }],
+  },
 })
 
 for (const [name, url] of Object.entries({

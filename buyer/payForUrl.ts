@@ -103,8 +103,13 @@ async function payAgain(
   const early = withoutOffer(unpaid)
   if (early !== undefined) return end(early.outcome, early.message, response, call.url)
   if (options.signIn === true) {
-    const { response: called, message } = await signInTo(response, call, wallets, options.network)
+    const {
+      response: called,
+      message,
+      mayBeServed,
+    } = await signInTo(response, call, wallets, options.network)
     if (called !== null) return end(outcomeOf(called), `${message}. Nothing was paid.`, called, call.url)
+    if (mayBeServed) return end('failed', `${message}. ${lostCall}`, null, call.url)
     onStep(`${message}.`)
   }
   const read = readOffer(response, call.url)
@@ -128,6 +133,10 @@ async function payAgain(
     response,
   )
 }
+
+/** What to do after a signed-in call whose response was lost. A payment could buy the same call a second time. */
+const lostCall =
+  'The server may have served the call. Nothing was paid. If the server may run the call twice, run the same command again to sign in again, or without --sign-in to pay.'
 
 /** The outcome of a call that the server has accepted without a payment. */
 const outcomeOf = ({ status, isWhole, isWithinLimit }: HttpResponse): PayOutcome =>

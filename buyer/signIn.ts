@@ -6,10 +6,14 @@ import { isObject, own } from '../core/x402/strictJson.ts'
 import { callOnce, type HttpCall, HttpFailure, type HttpResponse, valuesOf } from './httpCall.ts'
 import type { Wallets } from './payOptions.ts'
 
-/** What came of a sign-in. `response` is set if the server has accepted it. */
-export type SignInEnd =
-  | { readonly response: HttpResponse; readonly message: string }
-  | { readonly response: null; readonly message: string }
+/** What came of a sign-in. */
+export interface SignInEnd {
+  /** The response of the signed-in call. Null if the server has not accepted the sign-in, or if no response came. */
+  readonly response: HttpResponse | null
+  readonly message: string
+  /** Whether the signed-in call was sent but got no response, so that the server may have served it. */
+  readonly mayBeServed: boolean
+}
 
 /** A line of plain text, so that no field of the signed text can forge another. */
 const lineForm = /^[\x20-\x7e]{1,2048}$/
@@ -43,15 +47,21 @@ export async function signInTo(
   const header = encodeHeader({ ...text, chainId: network, type, address, signature: await sign(signed) })
   try {
     const called = await callOnce({ ...call, headers: [...call.headers, signInName, header] })
-    if (called.status !== 402) return { response: called, message: `Signed in with ${address}` }
+    if (called.status !== 402)
+      return { response: called, message: `Signed in with ${address}`, mayBeServed: false }
     return none(`The server did not accept the sign-in of ${address} (${reasonIn(called)})`)
   } catch (error) {
-    if (error instanceof HttpFailure) return none(`The signed-in call failed: ${error.message}`)
+    if (error instanceof HttpFailure)
+      return none(`The signed-in call failed: ${error.message}`, error.mayHaveLeft)
     throw error
   }
 }
 
-const none = (message: string): SignInEnd => ({ response: null, message })
+const none = (message: string, mayBeServed = false): SignInEnd => ({
+  response: null,
+  message,
+  mayBeServed,
+})
 
 type Fields = Readonly<Record<string, unknown>>
 

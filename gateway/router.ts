@@ -91,7 +91,8 @@ export class Router {
     if (transport.method === 'OPTIONS' && isOursToAnswer(call, found)) {
       return this.#respond(call, preflightReply(transport, found.methods))
     }
-    if (!takes(found, transport.method) && !mayBeRefund(found, transport.method)) {
+    const pipeline = isSignedIn(call, found) ? found.signedIn! : found
+    if (!takes(pipeline, transport.method) && !mayBeRefund(pipeline, transport.method)) {
       const allow = allowOf(found.methods!)
       const error = new TollgateError(
         'method_not_allowed',
@@ -104,7 +105,7 @@ export class Router {
       if (found.isPaid && head.paymentHeader === null) waiting.owesContinue = true
       else waiting.res.writeContinue()
     }
-    this.#enter(call, isSignedIn(call, found) ? found.signedIn! : found, generation)
+    this.#enter(call, pipeline, generation)
   }
 
   /**
@@ -230,14 +231,14 @@ const loop = (forwarders: string, why: string) =>
 const isOursToAnswer = ({ transport }: Call, { isPaid, methods }: Pipeline): boolean =>
   isPaid || isPreflight(transport) || (methods !== null && !methods.has('OPTIONS'))
 
-/**
- * Whether the link supports a method. GET includes HEAD (RFC 9110, section 9.3.2). On a paid link, HEAD gets the 402 without its
- * body.
- */
 /** Whether a client of payment channels may be requesting a refund. The x402 plugin refuses every other call of this method. */
-const mayBeRefund = (found: Pipeline, method: string): boolean =>
-  method === 'GET' && found.offer?.hasChannels === true
+const mayBeRefund = ({ offer }: Pipeline, method: string): boolean =>
+  method === 'GET' && offer?.hasChannels === true
 
+/**
+ * Whether a pipeline supports a method. GET includes HEAD (RFC 9110, section 9.3.2). In a paid pipeline, HEAD gets the 402 without
+ * its body.
+ */
 function takes({ methods, isPaid }: Pipeline, method: string): boolean {
   if (methods === null || methods.has(method)) return true
   return method === 'HEAD' && (isPaid || methods.has('GET'))

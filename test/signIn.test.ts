@@ -2,10 +2,11 @@ import t, { type Test } from 'tap'
 import type { Link } from '../core/domain/link.ts'
 import type { PurchaseStatus } from '../core/domain/purchase.ts'
 import { change } from './contracts/samples.ts'
-import { defaultPlugins, startGateway, type TestGatewayOptions } from './helpers/gateway.ts'
+import { addStore, defaultPlugins, startGateway, type TestGatewayOptions } from './helpers/gateway.ts'
 import { startSeller } from './helpers/sellers.ts'
 import { createScriptedSettler, scriptedPayment } from './helpers/settler.ts'
 import { offerIn, signingWallet } from './helpers/signIn.ts'
+import { openTestStore } from './helpers/store/testStore.ts'
 
 // Wallets that call links by a signature instead of a payment, over real sockets and a whole database.
 const seller = await startSeller(t, 'hello')
@@ -236,6 +237,57 @@ t.test('the body of a signed-in call is forwarded', async (t) => {
   t.match(JSON.parse(sent.text), { method: 'POST', body: 'hello' })
 })
 
+t.test('a sign-in is used up for as long as it would be valid, even if the clock was set back', async (t) => {
+  let aheadMs = 3_600_000
+  const clock = { now: () => Date.now() + aheadMs }
+  const store = openTestStore({ clock })
+  t.teardown(() => store.close())
+  const { addLink, storeId } = await start(t, { store, adapt: (ports) => ({ ...ports, clock }) })
+  await addStore(store, storeId)
+  const { url } = await addLink('clock', { price: '0', access: 'signed-in' })
+  const header = await wallet.signIn(url)
+  aheadMs = 0
+  t.equal((await call(url, { 'sign-in-with-x': header })).status, 200)
+  for (const minutes of [16, 40, 64]) {
+    aheadMs = minutes * 60_000
+    // An accepted sign-in also deletes the used nonces that need not be kept.
+    t.equal((await signedIn(url)).status, 200)
+    t.match(await call(url, { 'sign-in-with-x': header }), {
+      status: 402,
+      offer: { error: 'invalid_siwx_nonce' },
+    })
+  }
+})
+
+t.test(
+  'a signed-in call has only the methods of its link, and a refused method leaves the sign-in unused',
+  async (t) => {
+    const { addLink } = await start(t)
+    const { url } = await addLink('posted', { methods: ['POST'] })
+    const post = { method: 'POST', body: 'x' }
+    t.equal((await call(url, payment('n1'), post)).status, 200)
+    const { offer } = await call(url, {}, post)
+    const header = { 'sign-in-with-x': await wallet.sign(offer) }
+    const calls = seller.requests.length
+    for (const method of ['HEAD', 'GET', 'PUT']) {
+      const { status, headers } = await call(url, header, { method })
+      t.strictSame([status, headers.get('allow')], [405, 'POST, OPTIONS'], method)
+    }
+    t.equal(seller.requests.length, calls)
+    t.equal((await call(url, header, post)).status, 200)
+    t.equal((await call(url, {}, { method: 'HEAD' })).status, 402, 'HEAD without a sign-in gets the price')
+  },
+)
+
+t.test('a signed-in HEAD of a link for GET reaches the seller as HEAD', async (t) => {
+  const { addLink } = await start(t)
+  const { url } = await addLink('read', { methods: ['GET'] })
+  await call(url, payment('n1'))
+  const header = await wallet.signIn(url)
+  t.match(await call(url, { 'sign-in-with-x': header }, { method: 'HEAD' }), { status: 200, text: '' })
+  t.equal(seller.requests.at(-1)!.method, 'HEAD')
+})
+
 t.test('calls without a payment share one limit, with a sign-in or without', async (t) => {
   const plugins = defaultPlugins.map((one) =>
     one.use === 'rate-limit' ? { ...one, with: { points: 2 } } : one,
@@ -266,6 +318,32 @@ t.test('a contract wallet whose chain does not respond gets a 503, and its sign-
   isDown = false
   t.equal((await call(url, { 'sign-in-with-x': header })).status, 200)
 })
+
+t.test(
+  'a contract wallet of a network whose contracts are not checked is told to use another network',
+  async (t) => {
+    const settlers = [createScriptedSettler(), createScriptedSettler('eip155:137')]
+    const { addLink } = await start(t, { settlers })
+    const { url } = await addLink('elsewhere', { price: '0', access: 'signed-in' })
+    const [here, elsewhere] = (await call(url)).offer.extensions['sign-in-with-x'].supportedChains
+    t.match([here, elsewhere], [{ chainId: 'eip155:84532' }, { chainId: 'eip155:137' }])
+    const by = async (chain: typeof here, change: object) => {
+      const { offer } = await call(url)
+      const { info } = offer.extensions['sign-in-with-x']
+      const only = { extensions: { 'sign-in-with-x': { info, supportedChains: [chain] } } }
+      return call(url, { 'sign-in-with-x': await wallet.sign(only, change) })
+    }
+    const contract = { address: signingWallet().address }
+    t.match(await by(elsewhere, contract), {
+      status: 402,
+      offer: { error: 'invalid_siwx_unsupported_chain', extensions: { 'sign-in-with-x': {} } },
+      text: /by the key of this address.*contract wallets of eip155:137 are not checked/,
+    })
+    t.match(await by(elsewhere, { signature: 'no hex' }), { offer: { error: 'invalid_siwx_signature' } })
+    t.match(await by(here, contract), { offer: { error: 'invalid_siwx_signature' } })
+    t.match(await by(elsewhere, {}), { status: 200 }, 'a key needs no contract')
+  },
+)
 
 t.test('a purchase on another network gives no access to a contract wallet', async (t) => {
   const { addLink } = await start(t, {

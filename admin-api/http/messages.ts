@@ -13,7 +13,9 @@ declare module 'fastify' {
   }
 }
 
+/** With the headers of payments, because x402 clients in a browser read the offer and the receipt there. */
 const exposedHeaders = [
+  ...['PAYMENT-REQUIRED', 'PAYMENT-RESPONSE', 'X-Purchase-Id', 'X-Review-Token'],
   'X-Request-Id',
   'X-RateLimit-Limit',
   'X-RateLimit-Remaining',
@@ -81,10 +83,7 @@ const anyOrigin = {
 /** CORS for a shop that pays from its own page. It allows the payment headers. */
 const oneOrigin = {
   methods: ['GET', 'HEAD', 'POST'],
-  exposedHeaders: [
-    ...exposedHeaders,
-    ...['PAYMENT-REQUIRED', 'PAYMENT-RESPONSE', 'X-Purchase-Id', 'X-Review-Token'],
-  ],
+  exposedHeaders,
   maxAge: 600,
   strictPreflight: false,
 }

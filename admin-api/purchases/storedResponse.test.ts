@@ -58,6 +58,30 @@ t.test('a sign-in is for one request, one purchase and its own wallet', async (t
   t.match(theirs, { status: 403, body: { error: { code: 'FORBIDDEN' } } })
 })
 
+t.test('a page of any origin signs in, and reads the offer and the receipt', async (t) => {
+  const { f, sold, offerAt } = await start(t)
+  const path = await sold('delivered')
+  const origin = 'https://shop.example'
+  const asking = { origin, 'access-control-request-headers': 'sign-in-with-x' }
+  const preflight = await f.call('OPTIONS', path, {
+    headers: { ...asking, 'access-control-request-method': 'GET' },
+  })
+  t.match(preflight.headers, { 'access-control-allow-headers': /sign-in-with-x/i })
+  const signed = { 'sign-in-with-x': await wallet.sign(await offerAt(path)) }
+  for (const [status, more] of [
+    [402, {}],
+    [200, signed],
+    [401, signed],
+  ] as const) {
+    const { headers, status: got } = await f.call('GET', path, { headers: { origin, ...more } })
+    t.equal(got, status)
+    t.equal(headers['access-control-allow-origin'], '*')
+    const exposed = String(headers['access-control-expose-headers']).split(', ')
+    for (const name of ['PAYMENT-REQUIRED', 'PAYMENT-RESPONSE', 'X-Purchase-Id', 'X-Review-Token'])
+      t.ok(exposed.includes(name), `${status} ${name}`)
+  }
+})
+
 t.test('an old offer, a changed signature and a header that cannot be read are refused', async (t) => {
   const { f, sold, offerAt, read } = await start(t)
   const path = await sold('delivered')

@@ -186,31 +186,33 @@ class Made<S extends Pick<Priced, 'price'>> implements Challenges {
   /**
    * The offer from its `resource` on. A client repeats `resource` and `extensions` in its payment header, and the head of that
    * request also has the address in its request line. The address therefore counts twice. If the head would be too long, the
-   * extensions are left out first.
+   * extensions are left out first, and then the path and query of the address. The extension that is made for this response, which is
+   * the offer to sign in, stays, because a link for signed-in wallets cannot be called without it.
    */
   #offerOf(below: string): string {
-    const whole = this.#extensions()
+    const fresh = this.#fresh === undefined ? null : bytesOf(this.#fresh()).slice(1)
+    const whole = this.#extensionsWith(fresh)
     if (below === '') return this.#resource + this.#accepts + whole
+    const least = fresh === null ? '}' : `${EXTENSIONS}${fresh}}`
     const address = bytesOf(below).slice(1, -1)
     const needed = this.#resource.length + this.#accepts.length + 2 * address.length
-    if (needed > MAX_OFFER_BYTES) {
+    if (needed + least.length > MAX_OFFER_BYTES) {
       const resource = JSON.parse(Buffer.from(this.#resource, 'latin1').toString()) as ResourceInfo
       const description = `${TOO_LONG} ${resource.description}`
-      return `${bytesOf({ ...resource, description })}${this.#accepts}}`
+      return `${bytesOf({ ...resource, description })}${this.#accepts}${least}`
     }
     // The address is the first member of `resource` and contains no quotes.
     const urlEnd = this.#resource.indexOf('"', '{"url":"'.length)
     const resource = this.#resource.slice(0, urlEnd) + address + this.#resource.slice(urlEnd)
-    const rest = needed + whole.length > MAX_OFFER_BYTES ? '}' : whole
+    const rest = needed + whole.length > MAX_OFFER_BYTES ? least : whole
     return resource + this.#accepts + rest
   }
 
-  /** The end of the offer, with the extensions that are made for this response. */
-  #extensions(): string {
+  /** The end of the offer. @param fresh the extension that is made for this response, without its first brace, or null */
+  #extensionsWith(fresh: string | null): string {
     const text = this.#restWith(this.#signed())
-    if (this.#fresh === undefined) return text
-    const fresh = bytesOf(this.#fresh())
-    return text === '}' ? `,"extensions":${fresh}}` : `${text.slice(0, -2)},${fresh.slice(1)}}`
+    if (fresh === null) return text
+    return text === '}' ? `${EXTENSIONS}${fresh}}` : `${text.slice(0, -2)},${fresh}}`
   }
 
   #reply(offer: string, base64: string): Reply {

@@ -9,11 +9,8 @@ import { readSignIn, type SignInInfo, type SignInProof } from '../x402/signIn.ts
 
 /** How long an offer to sign in is valid, in ms. */
 export const SIGN_IN_LIFE_MS = 5 * 60_000
-/**
- * How long a used nonce is remembered, in ms. It is longer than the nonce is valid, because the clocks of several gateways can
- * differ.
- */
-const USED_KEPT_MS = 3 * SIGN_IN_LIFE_MS
+/** Allowed difference between the clocks of the gateways of one database, in ms. A used nonce is remembered for this time longer. */
+const CLOCK_DIFFERENCE_MS = 10 * 60_000
 
 const RANDOM_CHARS = 16
 
@@ -101,19 +98,32 @@ export class SignIns {
       expiresAtMs,
       network,
     })
-    const proven = await walletProofs.proofOf(chain, address, message, signature).catch((cause: unknown) => {
-      const failed = 'The wallet could not be verified on chain. Try again.'
-      throw new TollgateError('settlement_unavailable', failed, { cause, retryAfterSeconds: 5 })
-    })
+    const proven = await walletProofs
+      .proofOf(network, address, message, signature)
+      .catch((cause: unknown) => {
+        const failed = 'The wallet could not be verified on chain. Try again.'
+        throw new TollgateError('settlement_unavailable', failed, { cause, retryAfterSeconds: 5 })
+      })
     if (proven === undefined)
       throw refused('signature', 'Expected a signature of the offered text by this address.')
+    if (proven === 'unchecked')
+      throw refused(
+        'unsupported_chain',
+        // A contract at the same address on another network can have another owner, so a check there would prove nothing.
+        `Expected a signature by the key of this address, because contract wallets of ${network} are not checked. Name another network, or use a wallet that signs by a key.`,
+      )
     return { address, named: network, network: proven.network }
   }
 
-  /** Uses up a proven sign-in. @throws `invalid_sign_in` if it was already used */
-  async use({ nonce }: SignInProof): Promise<void> {
-    const { nonces, clock } = this.#deps
-    if (!(await nonces.use(nonce, clock.now() + USED_KEPT_MS)))
+  /**
+   * Uses up a proven sign-in. The nonce is remembered from `issuedAt` on and not from now on, because the gateway that has made the
+   * offer may have a faster clock. The sign-in is then valid for longer than its life.
+   *
+   * @throws `invalid_sign_in` if it was already used
+   */
+  async use({ nonce, issuedAt }: SignInProof): Promise<void> {
+    const keptUntilMs = Date.parse(issuedAt) + SIGN_IN_LIFE_MS + CLOCK_DIFFERENCE_MS
+    if (!(await this.#deps.nonces.use(nonce, keptUntilMs)))
       throw refused('nonce', 'This sign-in was already used. Each sign-in is for one request.')
   }
 

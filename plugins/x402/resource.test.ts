@@ -2,6 +2,7 @@ import t from 'tap'
 import { startGateway } from '../../test/helpers/gateway.ts'
 import { startSeller } from '../../test/helpers/sellers.ts'
 import { createScriptedSettler, scriptedPayment } from '../../test/helpers/settler.ts'
+import { type SignInOffer, signingWallet } from '../../test/helpers/signIn.ts'
 
 const publicUrl = 'http://gateway.test'
 
@@ -86,6 +87,41 @@ t.test('too long an address leaves an offer that can be paid, and says what it l
     t.ok(longest.bytes < 12_500)
   }
 })
+
+for (const [name, link] of Object.entries({
+  'for signed-in wallets': { price: '0', access: 'signed-in' },
+  'that wallets can call again': { price: '0.10', access: { paidFor: '24h' } },
+} as const)) {
+  t.test(`the 402 of a link ${name} offers to sign in, however long the address is`, async (t) => {
+    const seller = await startSeller(t, 'hello')
+    const gateway = await startGateway(t, { settlers: [createScriptedSettler()] })
+    const enums = { type: 'string', enum: ['c'.repeat(1_500)] }
+    const { url } = await gateway.addLink({
+      slug: 'long',
+      url: seller.url,
+      inputSchema: { type: 'object', properties: { city: enums } },
+      ...link,
+    })
+    const wallet = signingWallet()
+    await fetch(url, { headers: { 'payment-signature': scriptedPayment('a', '100000', wallet.address) } })
+    const whole = await offerOf(`${url}?q=Oslo`)
+    t.strictSame(Object.keys(whole.extensions!), ['bazaar', 'payment-identifier', 'sign-in-with-x'])
+    const address = publicUrl + new URL(url).pathname
+    for (const [length, isWhole] of [
+      [3_600, true],
+      [4_300, false],
+      [12_000, false],
+    ] as const) {
+      const below = `?q=${'x'.repeat(length)}`
+      const offer = await offerOf(url + below)
+      t.strictSame(Object.keys(offer.extensions!), ['sign-in-with-x'], `${length} characters`)
+      t.equal(offer.resource.url, isWhole ? address + below : address)
+      t.ok(offer.bytes < 12_500)
+      const header = await wallet.sign(offer as unknown as SignInOffer)
+      t.equal((await fetch(url + below, { headers: { 'sign-in-with-x': header } })).status, 200)
+    }
+  })
+}
 
 t.test('a payment that failed is offered the address that it was for', async (t) => {
   const seller = await startSeller(t, 'hello')

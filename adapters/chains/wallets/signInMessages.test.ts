@@ -175,12 +175,17 @@ t.test('a key of small order proves nothing on Solana', async (t) => {
   identity[0] = 1
   const signature = new Uint8Array(64)
   signature[0] = 1
-  const proof = await proofs.proofOf('solana', base58.encode(identity), 'any text', base58.encode(signature))
+  const proof = await proofs.proofOf(
+    'solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp',
+    base58.encode(identity),
+    'any text',
+    base58.encode(signature),
+  )
   t.equal(proof, undefined)
 })
 
 t.test('a key proves its wallet on all networks', async (t) => {
   const message = 'any text'
   const signature = await account.signMessage({ message })
-  t.strictSame(await proofs.proofOf('base', account.address, message, signature), { network: null })
+  t.strictSame(await proofs.proofOf('eip155:137', account.address, message, signature), { network: null })
 })

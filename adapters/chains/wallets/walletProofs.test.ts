@@ -237,10 +237,12 @@ t.test('a contract wallet signs in, deployed or not, and only on the chain of th
   const inner = encodeAbiParameters([{ type: 'uint256' }, { type: 'bytes' }], [0n, signature])
   t.ok(await withNodes.verifyMessage('base', wallet, message, signature), 'ERC-1271')
   t.strictSame(
-    await withNodes.proofOf('base', wallet, message, signature),
+    await withNodes.proofOf('eip155:84532', wallet, message, signature),
     { network: 'eip155:84532' },
     'a contract of this chain',
   )
+  t.equal(await withNodes.proofOf('eip155:137', wallet, message, signature), 'unchecked')
+  t.strictSame(await withNodes.proofOf('eip155:137', owner.address, message, signature), { network: null })
   t.ok(await withNodes.verifyMessage('base', wallet, message, inner), 'of any length')
   t.notOk(await withNodes.verifyMessage('base', wallet, 'sign up', signature))
   t.notOk(

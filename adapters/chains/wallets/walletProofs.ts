@@ -1,6 +1,6 @@
 import { base58 } from '@scure/base'
 import { canonicalAddress } from '../../../core/domain/address.ts'
-import { type ChainName, chainFamilyOf, type NetworkId } from '../../../core/domain/network.ts'
+import { type ChainName, chainFamilyOf, familyOf, type NetworkId } from '../../../core/domain/network.ts'
 import { TollgateError } from '../../../core/errors/error.ts'
 import { keccak256 } from '../../../core/evm/hex.ts'
 import type { SignInFields, WalletProof, WalletProofs } from '../../../core/ports/chains/wallets.ts'
@@ -55,35 +55,35 @@ export function createWalletProofs(options: WalletProofsOptions = {}): WalletPro
     })
   }
 
-  const verifyEvm = async (
-    address: string,
-    message: string,
-    signature: string,
-  ): Promise<WalletProof | undefined> => {
-    if (signature.length > MAX_SIGNATURE_CHARS || !hexForm.test(signature)) return undefined
+  const proofOnEvm: WalletProofs['proofOf'] = async (named, address, message, signature) => {
+    const wallet = canonicalAddress('eip155', address)?.toLowerCase()
+    if (wallet === undefined || signature.length > MAX_SIGNATURE_CHARS || !hexForm.test(signature))
+      return undefined
     const digest = personalDigest(message)
-    const [wallet, proof] = [address.toLowerCase(), signature.toLowerCase()]
+    const proof = signature.toLowerCase()
     if (recoverSigner(digest, proof) === wallet) return { network: null }
+    if (named !== network) return 'unchecked'
     const isValid = judge !== undefined && (await judge(wallet, digest, proof)) === 'valid'
     return isValid ? { network } : undefined
-  }
-
-  const proofOf: WalletProofs['proofOf'] = async (chain, address, message, signature) => {
-    const canonical = canonicalAddress(chainFamilyOf(chain), address)
-    if (canonical === undefined) return undefined
-    if (chain !== 'solana') return verifyEvm(canonical, message, signature)
-    const key = base58.decode(canonical)
-    const text = Buffer.from(message, 'utf8')
-    const isProof = solanaSignatures(signature).some((bytes) => verifyEd25519(key, text, bytes))
-    return isProof ? { network: null } : undefined
   }
 
   return {
     canonicalAddress: (chain, address) => canonicalAddress(chainFamilyOf(chain), address),
     signInMessage: (fields) => checkedText(fields, evmChainId),
-    proofOf,
-    verifyMessage: async (...signed) => (await proofOf(...signed)) !== undefined,
+    proofOf: async (named, ...signed) =>
+      familyOf(named) === 'solana' ? proofOnSolana(...signed) : proofOnEvm(named, ...signed),
+    verifyMessage: async (chain, ...signed) =>
+      (chain === 'solana' ? proofOnSolana(...signed) : await proofOnEvm(network, ...signed)) !== undefined,
   }
+}
+
+function proofOnSolana(address: string, message: string, signature: string): WalletProof | undefined {
+  const canonical = canonicalAddress('solana', address)
+  if (canonical === undefined) return undefined
+  const key = base58.decode(canonical)
+  const text = Buffer.from(message, 'utf8')
+  const isProof = solanaSignatures(signature).some((bytes) => verifyEd25519(key, text, bytes))
+  return isProof ? { network: null } : undefined
 }
 
 /** The 32 bytes that a wallet signs for a text. @see https://eips.ethereum.org/EIPS/eip-191, version 0x45 */

@@ -17,14 +17,16 @@ export interface WalletProofs {
   /**
    * Like {@link verifyMessage}, for what a wallet did on several networks.
    *
-   * @returns where the signature proves the wallet. Undefined if it proves nothing
+   * @param network the network that the wallet has named
+   * @returns where the signature proves the wallet. Undefined if it proves nothing. `unchecked` if it is by no key of the address, and
+   *   the contract wallets of this network are not checked
    */
   proofOf(
-    chain: ChainName,
+    network: NetworkId,
     address: string,
     message: string,
     signature: string,
-  ): Promise<WalletProof | undefined>
+  ): Promise<WalletProof | 'unchecked' | undefined>
 }
 
 export interface WalletProof {
