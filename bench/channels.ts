@@ -109,7 +109,13 @@ async function runRound(
   const paymentFile = join(servers.folder(), 'vouchers')
   writeVouchers(paymentFile, payers, await offerOf(`http://127.0.0.1:${server.port}${path}`), calls)
   const before = server.cpu()
-  const load = { path, paymentFile, connections: atOnce, host: `127.0.0.1:${server.port}`, isAwake: true } as const
+  const load = {
+    path,
+    paymentFile,
+    connections: atOnce,
+    host: `127.0.0.1:${server.port}`,
+    isAwake: true,
+  } as const
   const result = await runLoad(machine, server.port, load, MAX_SECONDS)
   const cpu = server.cpu() - before
   assertSold(name, result, calls)
@@ -117,7 +123,11 @@ async function runRound(
   return { cpuUs: (cpu / requests) * 1e6, callsPerSecond: requests / seconds, p50Ms: p50Ms! }
 }
 
-function assertSold(name: string, { requests, refused, broken, firstRefusal }: LoadResult, calls: number): void {
+function assertSold(
+  name: string,
+  { requests, refused, broken, firstRefusal }: LoadResult,
+  calls: number,
+): void {
   if (requests === calls && refused === 0 && broken === 0) return
   throw new Error(
     `${name}: expected ${calls} paid calls, got ${requests}, ${refused} refused, ${broken} broken. The first refusal: ${firstRefusal}`,
@@ -146,7 +156,8 @@ async function openChannels(evm: LocalEvm, url: string): Promise<ChannelPayer[]>
   return payers
 }
 
-const middle = (rounds: readonly Round[], key: keyof Round): number => median(rounds.map((round) => round[key]))
+const middle = (rounds: readonly Round[], key: keyof Round): number =>
+  median(rounds.map((round) => round[key]))
 
 const words = (rounds: readonly Round[]): string =>
   `${middle(rounds, 'cpuUs').toFixed(1)} µs of CPU each, ${middle(rounds, 'callsPerSecond').toFixed(0)} a second, ` +

@@ -22,6 +22,7 @@ import { createWebhooks } from '../repositories/webhooks/webhooks.ts'
 import { callsTo, readsOf, storeNowOf } from './calls.ts'
 import { startChanges } from './changes/changes.ts'
 import { createNotices } from './changes/notices.ts'
+import { createChannelCharges } from './channelCharges.ts'
 import { checkConnection, connectPool, createServerClock, queryLayer } from './connect.ts'
 import type { Database } from './database.ts'
 import { createDiscovery } from './discovery.ts'
@@ -118,7 +119,7 @@ export async function openPostgres(options: PostgresOptions): Promise<PostgresSt
     nonces: createSignInNonces(calls, reads),
     browserSessions: createBrowserSessions(calls, reads),
     changes,
-    channels: createChannels(calls, reads),
+    channels: { ...createChannels(calls, reads), charge: createChannelCharges(database) },
     gas: createGasBook(calls, reads),
     webhooks: createWebhooks(calls, reads, () => reads),
     sessions: createPaymentSessions(calls, reads, () => reads),

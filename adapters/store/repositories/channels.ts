@@ -1,7 +1,6 @@
 import type { Channel, ChannelId, ChannelOnChain } from '../../../core/domain/channel.ts'
 import type { NetworkId } from '../../../core/domain/network.ts'
 import type {
-  ChannelCharge,
   ChannelEarnings,
   ChannelResponse,
   Channels,
@@ -12,9 +11,12 @@ import { type CallsOf, locked, type Reads, row, type Steps, type Tx } from './tr
 
 /** Rows of a link's sums per hour. */
 const PARTS = 16
-const HOUR_MS = 3_600_000
+export const HOUR_MS = 3_600_000
 
-const bytesOf = (hex: string): Uint8Array => new Uint8Array(Buffer.from(hex.slice(2), 'hex'))
+/** The row of the sums of its link and hour that has the sums of a channel. */
+export const partOf = (id: ChannelId): number => Number.parseInt(id.slice(2, 4), 16) % PARTS
+
+export const bytesOf = (hex: string): Uint8Array => new Uint8Array(Buffer.from(hex.slice(2), 'hex'))
 const hexOf = (bytes: Uint8Array): string =>
   `0x${Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('hex')}`
 
@@ -113,29 +115,6 @@ export const channelWrites = {
     return (yield* take(tx, id, owner))!
   },
 
-  *charge(tx: Tx, charge: ChannelCharge): Steps<boolean> {
-    const { before, amountAtomic, owner, response, requestHash } = charge
-    const id = bytesOf(charge.id)
-    const signature = bytesOf(charge.signature)
-    const after = String(before + amountAtomic)
-    const charged = yield* tx.run`UPDATE channels SET charged = ${after}, signature = ${signature},
-        unclaimed_since_ms = coalesce(unclaimed_since_ms, ${tx.nowMs})
-      WHERE id = ${id} AND charged = ${String(before)} AND owner = ${owner}`
-    if (charged === 0) return false
-    yield* tx.run`INSERT INTO channel_responses ${row({
-      id,
-      request_hash: requestHash,
-      status: response?.status ?? 0,
-      headers: JSON.stringify(response?.headers ?? []),
-      media_type: response?.mediaType ?? '',
-      body: response?.body ?? new Uint8Array(),
-      receipt: response?.receipt ?? '',
-    })} ON CONFLICT (id) DO UPDATE SET request_hash = excluded.request_hash, status = excluded.status,
-      headers = excluded.headers, media_type = excluded.media_type, body = excluded.body, receipt = excluded.receipt`
-    yield* addToSums(tx, charge, id[0]! % PARTS)
-    return true
-  },
-
   *update(tx: Tx, channelId: ChannelId, state: ChannelOnChain): Steps<bigint> {
     const id = bytesOf(channelId)
     const found = yield* tx.one<ChannelRow>`SELECT c.*, k.network, k.store_id, k.token
@@ -179,21 +158,6 @@ export const channelWrites = {
   },
 }
 
-/** The amount is added here, because it can exceed the 64 bits of SQLite's integers. */
-function* addToSums(tx: Tx, charge: ChannelCharge, part: number): Steps<void> {
-  const { linkId, network, asset, amountAtomic, storeId } = charge
-  const hour = Math.floor(tx.nowMs / HOUR_MS)
-  const first = { link_id: linkId, hour, network, asset, part, store_id: storeId, calls: 1 }
-  const added = yield* tx.run`INSERT INTO channel_sums ${row({ ...first, amount: String(amountAtomic) })}
-    ON CONFLICT (link_id, hour, network, asset, part) DO NOTHING`
-  if (added > 0) return
-  const sum = yield* tx.one<{ amount: string }>`SELECT amount FROM channel_sums
-    WHERE link_id = ${linkId} AND hour = ${hour} AND network = ${network} AND asset = ${asset} AND part = ${part}
-    ${locked}`
-  yield* tx.run`UPDATE channel_sums SET calls = calls + 1, amount = ${String(BigInt(sum!.amount) + amountAtomic)}
-    WHERE link_id = ${linkId} AND hour = ${hour} AND network = ${network} AND asset = ${asset} AND part = ${part}`
-}
-
 interface ResponseRow {
   readonly status: number
   readonly headers: string
@@ -204,10 +168,11 @@ interface ResponseRow {
 
 const firstId = new Uint8Array()
 
+/** What both databases share. Each charges calls by a statement of its own, because that is the write of every paid call. */
 export function createChannels(
   { channels }: { readonly channels: CallsOf<typeof channelWrites> },
   reads: Reads,
-): Channels {
+): Omit<Channels, 'charge'> {
   return {
     ...channels,
 
