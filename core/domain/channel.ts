@@ -65,6 +65,5 @@ export const writtenOff = ({ balance, charged }: Pick<Channel, 'balance' | 'char
   charged > balance ? charged - balance : 0n
 
 /** The part of the total that a claim would pay, in atomic units. */
-export const unclaimed = (
-  channel: Pick<Channel, 'balance' | 'charged' | 'totalClaimed'>,
-): AtomicAmount => channel.charged - channel.totalClaimed - writtenOff(channel)
+export const unclaimed = (channel: Pick<Channel, 'balance' | 'charged' | 'totalClaimed'>): AtomicAmount =>
+  channel.charged - channel.totalClaimed - writtenOff(channel)

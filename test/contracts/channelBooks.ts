@@ -78,7 +78,10 @@ const bookAll = async ({ channelBooks }: Under) => {
   while ((await channelBooks.book([asset], 2)) > 0);
 }
 
-const day = { fromMs: Math.floor(startMs / DAY_MS) * DAY_MS, toMs: (Math.floor(startMs / DAY_MS) + 1) * DAY_MS }
+const day = {
+  fromMs: Math.floor(startMs / DAY_MS) * DAY_MS,
+  toMs: (Math.floor(startMs / DAY_MS) + 1) * DAY_MS,
+}
 
 /** What every database promises about the books of payment channels. */
 export async function channelBooksContract(t: Test, make: Make): Promise<void> {
@@ -98,7 +101,11 @@ export async function channelBooksContract(t: Test, make: Make): Promise<void> {
     await charge(under, 'ab', 3)
     await charge(under, 'ab', 1, { linkId: 'link-2' })
     await charge(under, 'cd', 1)
-    t.match(await channels.earnings('store-1'), [{ calls: 5, chargedAtomic: 50_000n }], 'also before it is booked')
+    t.match(
+      await channels.earnings('store-1'),
+      [{ calls: 5, chargedAtomic: 50_000n }],
+      'also before it is booked',
+    )
     await bookAll(under)
     t.equal(await channelBooks.book([asset], 10), 0)
     await charge(under, 'ab', 1)
@@ -190,26 +197,34 @@ export async function channelBooksContract(t: Test, make: Make): Promise<void> {
     const under = await makeStore(t)
     await charge(under, 'ab', 4)
     await bookAll(under)
-    await under.channels.update(channelOf('ab').id, channelOf('ab', { balance: 15_000n, totalClaimed: 10_000n }))
-    t.match(await under.channelBooks.debts('store-1'), [{ unclaimedAtomic: 5_000n, writtenOffAtomic: 25_000n }])
+    await under.channels.update(
+      channelOf('ab').id,
+      channelOf('ab', { balance: 15_000n, totalClaimed: 10_000n }),
+    )
+    t.match(await under.channelBooks.debts('store-1'), [
+      { unclaimedAtomic: 5_000n, writtenOffAtomic: 25_000n },
+    ])
     t.same(await under.channelBooks.debts('store-2'), [])
   })
 
-  t.test('money that was claimed before is no revenue, and calls that a restored database lacks are', async (t) => {
-    const under = await makeStore(t)
-    const known = channelOf('ee', { charged: 50_000n, totalClaimed: 50_000n })
-    await under.channels.open(known, 1)
-    await charge(under, 'ee', 1)
-    await under.channels.update(known.id, { ...known, totalClaimed: 90_000n })
-    await bookAll(under)
-    t.match(await under.channels.earnings('store-1'), [
-      { calls: 1, chargedAtomic: 40_000n, claimedAtomic: 40_000n },
-    ])
-    t.match(await under.stats.totals('store-1', day), { purchases: 1, revenueE18: 40_000n * 10n ** 12n })
-    const audited = await under.channelBooks.audit(hex('cd', 32), 10)
-    t.match(audited, [{ channel: { charged: 90_000n }, baseAtomic: 50_000n, summedAtomic: 40_000n }])
-    t.same(await under.channelBooks.wrongTotals(), [])
-  })
+  t.test(
+    'money that was claimed before is no revenue, and calls that a restored database lacks are',
+    async (t) => {
+      const under = await makeStore(t)
+      const known = channelOf('ee', { charged: 50_000n, totalClaimed: 50_000n })
+      await under.channels.open(known, 1)
+      await charge(under, 'ee', 1)
+      await under.channels.update(known.id, { ...known, totalClaimed: 90_000n })
+      await bookAll(under)
+      t.match(await under.channels.earnings('store-1'), [
+        { calls: 1, chargedAtomic: 40_000n, claimedAtomic: 40_000n },
+      ])
+      t.match(await under.stats.totals('store-1', day), { purchases: 1, revenueE18: 40_000n * 10n ** 12n })
+      const audited = await under.channelBooks.audit(hex('cd', 32), 10)
+      t.match(audited, [{ channel: { charged: 90_000n }, baseAtomic: 50_000n, summedAtomic: 40_000n }])
+      t.same(await under.channelBooks.wrongTotals(), [])
+    },
+  )
 
   t.test('a webhook is told the sum of a minute once, when the minute is over', async (t) => {
     const under = await makeStore(t)
@@ -261,7 +276,13 @@ export async function channelBooksContract(t: Test, make: Make): Promise<void> {
     await charge(under, 'ff', 1)
     const first = await under.channelBooks.page('store-1', { limit: 2 })
     t.match(first.accounts, [
-      { channel: { id: hex('ff', 32) }, calls: 3, earnedAtomic: 30_000n, claimedAtomic: 0n, parkedReason: null },
+      {
+        channel: { id: hex('ff', 32) },
+        calls: 3,
+        earnedAtomic: 30_000n,
+        claimedAtomic: 0n,
+        parkedReason: null,
+      },
       { channel: { id: hex('cd', 32) }, calls: 0, openedAtMs: startMs },
     ])
     const second = await under.channelBooks.page('store-1', { limit: 2, cursor: first.nextCursor! })

@@ -23,6 +23,7 @@ import { createWebhooks } from '../repositories/webhooks/webhooks.ts'
 import { callsTo, readsOf, storeNowOf } from './calls.ts'
 import { startChanges } from './changes/changes.ts'
 import { createNotices } from './changes/notices.ts'
+import { createChannelCharges } from './channelCharges.ts'
 import { checkConnection, connectPool, createServerClock, queryLayer } from './connect.ts'
 import type { Database } from './database.ts'
 import { createDiscovery } from './discovery.ts'
@@ -119,7 +120,7 @@ export async function openPostgres(options: PostgresOptions): Promise<PostgresSt
     nonces: createSignInNonces(calls, reads),
     browserSessions: createBrowserSessions(calls, reads),
     changes,
-    channels: createChannels(calls, reads),
+    channels: { ...createChannels(calls, reads), charge: createChannelCharges(database) },
     channelBooks: createChannelBooks(calls, reads, () => reads),
     gas: createGasBook(calls, reads),
     webhooks: createWebhooks(calls, reads, () => reads),

@@ -46,7 +46,8 @@ export function createChannelBooks(
 
     async page(storeId, { limit, cursor }) {
       const { atMs, id } = cursor === undefined ? { atMs: 0, id: '' } : readCursor(cursor)
-      const older = cursor === undefined ? nothing : part`AND (k.opened_at_ms, k.id) < (${atMs}, ${bytesOf(id)})`
+      const older =
+        cursor === undefined ? nothing : part`AND (k.opened_at_ms, k.id) < (${atMs}, ${bytesOf(id)})`
       const rows = await readsFor(storeId).all<AccountRow>`
         SELECT c.*, ${configColumns}, k.opened_at_ms, k.base,
           (SELECT sum(s.calls) FROM channel_sales s WHERE s.id = k.id) AS booked,
@@ -99,7 +100,13 @@ export function createChannelBooks(
     },
 
     async wrongTotals() {
-      const sums = await reads.all<{ store_id: string; network: string; token: string; kind: string; amount: string }>`
+      const sums = await reads.all<{
+        store_id: string
+        network: string
+        token: string
+        kind: string
+        amount: string
+      }>`
         SELECT store_id, network, token, 'charged' AS kind, charged AS amount FROM channel_totals
         UNION ALL SELECT store_id, network, token, 'claimed', claimed FROM channel_totals
         UNION ALL SELECT k.store_id, k.network, k.token, 'sold', s.amount
@@ -109,7 +116,10 @@ export function createChannelBooks(
         UNION ALL SELECT k.store_id, k.network, k.token, 'on_chain', c.claimed
           FROM channels c JOIN channel_configs k ON k.id = c.id
         UNION ALL SELECT store_id, network, token, 'base', base FROM channel_configs`
-      const byToken = Map.groupBy(sums, ({ store_id, network, token }) => `store ${store_id} in ${token} on ${network}`)
+      const byToken = Map.groupBy(
+        sums,
+        ({ store_id, network, token }) => `store ${store_id} in ${token} on ${network}`,
+      )
       return [...byToken].flatMap(([name, of]) => {
         const sumOf = (wanted: string) =>
           of.reduce((sum, { kind, amount }) => (kind === wanted ? sum + BigInt(amount) : sum), 0n)

@@ -256,7 +256,11 @@ function* addTotals(tx: Tx, sums: readonly SumRow[], claims: readonly DueRow[]):
   for (const claim of claims) changeOf(claim).claimed += BigInt(claim.amount)
   for (const { of, calls, charged, claimed } of changes.values()) {
     const { store_id, network, token } = of
-    const was = yield* tx.one<{ calls: number; charged: string; claimed: string }>`SELECT * FROM channel_totals
+    const was = yield* tx.one<{
+      calls: number
+      charged: string
+      claimed: string
+    }>`SELECT * FROM channel_totals
       WHERE store_id = ${store_id} AND network = ${network} AND token = ${token}`
     yield* tx.run`INSERT INTO channel_totals ${row({
       store_id,
@@ -294,7 +298,10 @@ function* addFees(tx: Tx, claims: readonly DueRow[], assets: readonly Asset[]): 
       asset,
       symbol,
       decimals,
-      claims: amounts.reduce((sum, amount) => sum + (amount > 0n ? 1 : amount < 0n ? -1 : 0), was?.claims ?? 0),
+      claims: amounts.reduce(
+        (sum, amount) => sum + (amount > 0n ? 1 : amount < 0n ? -1 : 0),
+        was?.claims ?? 0,
+      ),
       claimed: plus(was?.claimed, amounts),
       fees: plus(
         was?.fees,

@@ -1,7 +1,6 @@
 import type { Channel, ChannelId, ChannelOnChain } from '../../../core/domain/channel.ts'
 import type { NetworkId } from '../../../core/domain/network.ts'
 import type {
-  ChannelCharge,
   ChannelEarnings,
   ChannelResponse,
   Channels,
@@ -10,7 +9,7 @@ import type {
 } from '../../../core/ports/store/channels.ts'
 import { type CallsOf, locked, part, type Reads, row, type Steps, type Tx, words } from './transaction.ts'
 
-const HOUR_MS = 3_600_000
+export const HOUR_MS = 3_600_000
 
 export const bytesOf = (hex: string): Uint8Array => new Uint8Array(Buffer.from(hex.slice(2), 'hex'))
 const hexOf = (bytes: Uint8Array): string =>
@@ -119,29 +118,6 @@ export const channelWrites = {
     return (yield* take(tx, id, owner))!
   },
 
-  *charge(tx: Tx, charge: ChannelCharge): Steps<boolean> {
-    const { before, amountAtomic, owner, response, requestHash } = charge
-    const id = bytesOf(charge.id)
-    const signature = bytesOf(charge.signature)
-    const after = String(before + amountAtomic)
-    const charged = yield* tx.run`UPDATE channels SET charged = ${after}, signature = ${signature},
-        unclaimed_since_ms = coalesce(unclaimed_since_ms, ${tx.nowMs})
-      WHERE id = ${id} AND charged = ${String(before)} AND owner = ${owner}`
-    if (charged === 0) return false
-    yield* tx.run`INSERT INTO channel_responses ${row({
-      id,
-      request_hash: requestHash,
-      status: response?.status ?? 0,
-      headers: JSON.stringify(response?.headers ?? []),
-      media_type: response?.mediaType ?? '',
-      body: response?.body ?? new Uint8Array(),
-      receipt: response?.receipt ?? '',
-    })} ON CONFLICT (id) DO UPDATE SET request_hash = excluded.request_hash, status = excluded.status,
-      headers = excluded.headers, media_type = excluded.media_type, body = excluded.body, receipt = excluded.receipt`
-    yield* addToSums(tx, id, charge)
-    return true
-  },
-
   *update(tx: Tx, channelId: ChannelId, state: ChannelOnChain): Steps<bigint> {
     const id = bytesOf(channelId)
     const found = yield* tx.one<ChannelRow>`SELECT * FROM channels WHERE id = ${id} ${locked}`
@@ -154,7 +130,7 @@ export const channelWrites = {
     // Only a database that was restored from a copy is behind the contract. What is claimed was charged, and is not sold again.
     if (totalClaimed > charged) {
       yield* tx.run`UPDATE channels SET charged = ${String(totalClaimed)}, signature = NULL WHERE id = ${id}`
-      yield* addToSums(tx, id, { linkId: '', calls: 0, amountAtomic: totalClaimed - charged })
+      yield* addLostCalls(tx, id, totalClaimed - charged)
     }
     // The block of a claim can leave the chain, and the channel has to be claimed again then.
     if (totalClaimed < charged)
@@ -184,24 +160,20 @@ export const channelWrites = {
 }
 
 /**
- * Adds to what is charged and not booked. The amount is added here, because it can exceed the 64 bits of SQLite's integers. The first
- * statement locks the row, which the job that books it may delete.
+ * Adds calls that a restored database lacks to what is charged and not booked. The amount is added here, because it can exceed the 64
+ * bits of SQLite's integers. The first statement locks the row, which the job that books it may delete.
  */
-function* addToSums(
-  tx: Tx,
-  id: Uint8Array,
-  { linkId, calls = 1, amountAtomic }: Pick<ChannelCharge, 'linkId' | 'amountAtomic'> & { calls?: number },
-): Steps<void> {
+function* addLostCalls(tx: Tx, id: Uint8Array, amountAtomic: bigint): Steps<void> {
   const at = Math.floor(tx.nowMs / HOUR_MS)
   const sum = yield* tx.one<{ amount: string }>`INSERT INTO channel_sums ${row({
     id,
-    link_id: linkId,
+    link_id: '',
     at,
-    calls,
+    calls: 0,
     amount: '0',
-  })} ON CONFLICT (id, link_id, at) DO UPDATE SET calls = channel_sums.calls + excluded.calls RETURNING amount`
+  })} ON CONFLICT (id, link_id, at) DO UPDATE SET calls = channel_sums.calls RETURNING amount`
   yield* tx.run`UPDATE channel_sums SET amount = ${String(BigInt(sum!.amount) + amountAtomic)}
-    WHERE id = ${id} AND link_id = ${linkId} AND at = ${at}`
+    WHERE id = ${id} AND link_id = '' AND at = ${at}`
 }
 
 interface ResponseRow {
@@ -214,10 +186,11 @@ interface ResponseRow {
 
 const firstId = new Uint8Array()
 
+/** What both databases share. Each charges calls by a statement of its own, because that is the write of every paid call. */
 export function createChannels(
   { channels }: { readonly channels: CallsOf<typeof channelWrites> },
   reads: Reads,
-): Channels {
+): Omit<Channels, 'charge'> {
   return {
     ...channels,
 

@@ -26,6 +26,7 @@ import { createWebhooks } from '../repositories/webhooks/webhooks.ts'
 import type { Schema } from '../sql/schema.ts'
 import { backupTo } from './backup/backup.ts'
 import { createSqliteChanges } from './changes.ts'
+import { createChannelCharges } from './channelCharges.ts'
 import { startWriter, type Writer } from './commit/writer.ts'
 import { connectReader, connectWriter, type Database } from './connect.ts'
 import { createDiscovery } from './discovery.ts'
@@ -157,7 +158,7 @@ export function createPorts(deps: PortDeps, pollMs?: number) {
     nonces: createSignInNonces(calls, reads),
     browserSessions: createBrowserSessions(calls, reads),
     changes,
-    channels: createChannels(calls, reads),
+    channels: { ...createChannels(calls, reads), charge: createChannelCharges(database) },
     channelBooks: createChannelBooks(calls, reads, readsFor),
     gas: createGasBook(calls, reads),
     webhooks: createWebhooks(calls, reads, readsFor),

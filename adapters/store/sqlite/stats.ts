@@ -184,12 +184,7 @@ function channelRollups(bucketMs: number | null, storeId: string, { linkId, from
     sql: `WITH RECURSIVE ${times} SELECT ${key} AS key, ${summed}
       FROM times t CROSS JOIN sales_rollups s ON s.unit = 'channel_' || ?1 AND s.at = t.at AND s.scope = ?4
       WHERE t.at < ?3 GROUP BY 1`,
-    parameters: [
-      'hour',
-      Math.floor(fromMs / HOUR_MS),
-      Math.ceil(toMs / HOUR_MS),
-      scopeOf(storeId, linkId),
-    ],
+    parameters: ['hour', Math.floor(fromMs / HOUR_MS), Math.ceil(toMs / HOUR_MS), scopeOf(storeId, linkId)],
   }
 }
 

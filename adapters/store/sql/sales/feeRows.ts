@@ -6,11 +6,7 @@ import type { Row } from '../rows.ts'
  * The months of a store, from the rollups of the store and of its fee account. The rollups of the fee account contain the paid
  * fees. Claims of payment channels have rows of their own.
  */
-export const feeMonthsOf = (
-  storeId: string,
-  rows: readonly Row[],
-  channelRows: readonly Row[],
-): FeeMonth[] =>
+export const feeMonthsOf = (storeId: string, rows: readonly Row[], channelRows: readonly Row[]): FeeMonth[] =>
   inOrder([
     ...rows.flatMap((row) => {
       if (row['store_id'] === storeId) return [toMonth(row)]
