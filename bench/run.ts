@@ -5,6 +5,7 @@ import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { type Bench, runBench } from './bench.ts'
+import { channels } from './channels.ts'
 import { claims } from './claims.ts'
 import { free } from './free.ts'
 import { discovery, type Grown, measureGrowth } from './growth.ts'
@@ -98,6 +99,7 @@ const usual: readonly Bench[] = [
   counters,
   paid,
   settled,
+  channels,
   together,
   wrap,
   plugins,

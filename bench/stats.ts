@@ -72,6 +72,16 @@ export const stats = {
     60,
     25,
   ),
+  paid_channel_us: least('call paid by a channel, 64 channels at once', 'µs', 200, 125),
+  channel_calls_per_s: {
+    what: 'calls paid by 64 channels, on one CPU',
+    unit: '/s',
+    better: 'more',
+    must: 5_000,
+    aim: 8_000,
+  },
+  channel_one_p50_ms: least("call paid by one channel alone, over the seller's own time, p50", 'ms', 1, 0.5),
+  channel_vs_x402_express: times('call paid by a channel, compared with @x402/express', 15, 20),
   batch_payments_per_s: {
     what: 'payments settled by one key, a block every 2 s',
     unit: '/s',

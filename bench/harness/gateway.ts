@@ -13,6 +13,8 @@ export interface GatewayOptions {
   readonly links: readonly SoldLink[]
   /** Processes that share the port. Default 1. */
   readonly workers?: number
+  /** The smallest deposit of a payment channel, in USDC. Absent: the gateway offers no channels. */
+  readonly minDeposit?: string
 }
 
 export interface SoldLink {
@@ -31,13 +33,13 @@ export interface SoldLink {
  * @param pin see {@link startShipped}
  */
 export async function startGateway(
-  { upstreamPort, rpcPort, links, workers = 1 }: GatewayOptions,
+  { upstreamPort, rpcPort, links, workers = 1, minDeposit }: GatewayOptions,
   folder: string,
   port: number,
   pin: (command: readonly string[]) => readonly string[],
 ): Promise<Shipped> {
   const config = join(folder, 'tollgate.yaml')
-  writeFileSync(config, configOf(randomBytes(32).toString('hex')))
+  writeFileSync(config, configOf(randomBytes(32).toString('hex'), minDeposit))
   const env = { WORKERS: String(workers), RPC_URL: `http://127.0.0.1:${rpcPort}` }
   const gateway = await startShipped(config, port, env, pin)
   try {
@@ -73,7 +75,7 @@ async function sell(
  * The configuration of a gateway of the bench: that of a new one but for limits that are not reached. What differs between two starts is in
  * the environment: PORT, WORKERS, RPC_URL, FACILITATOR_KEY, PROBE.
  */
-export const configOf = (operatorToken: string): string => `# Written by the bench.
+export const configOf = (operatorToken: string, minDeposit?: string): string => `# Written by the bench.
 publicUrl: http://127.0.0.1:\${PORT:-18080}
 gateway:
   port: \${PORT:-18080}
@@ -97,7 +99,7 @@ networks:
     rpcUrls: ['\${RPC_URL:-http://127.0.0.1:18082}']
     facilitator:
       privateKey: \${FACILITATOR_KEY:-0x${'1'.repeat(64)}}
-egress:
+${minDeposit === undefined ? '' : channelsSection(minDeposit)}egress:
   allowPrivateCidrs: ['127.0.0.0/8']
 plugins:
   - use: rate-limit
@@ -112,4 +114,11 @@ plugins:
   - use: metrics
 log:
   level: error
+`
+
+/** Nothing is claimed while the bench runs. */
+const channelsSection = (minDeposit: string): string => `    channels:
+      authorizerKeys: ['0x${'2'.repeat(64)}']
+      minDeposit: '${minDeposit}'
+      claimAmount: '1000000'
 `

@@ -46,9 +46,9 @@ export class Servers {
     return this.#spawn(file, options, serverCpu)
   }
 
-  /** `tollgate start` on the server's CPU, see {@link startGateway}. A canned seller and a node have to be there. */
-  async gateway(options: Omit<GatewayOptions, 'rpcPort'>): Promise<Server> {
-    const { port: rpcPort } = await this.start('chainNode.ts')
+  /** `tollgate start` on the server's CPU, see {@link startGateway}. Without a node's port, it gets a node without activity. */
+  async gateway(options: Omit<GatewayOptions, 'rpcPort'> & { readonly rpcPort?: number }): Promise<Server> {
+    const rpcPort = options.rpcPort ?? (await this.start('chainNode.ts')).port
     const pin = (command: readonly string[]) => pinned(this.#machine, serverCpu, command)
     const gateway = await startGateway({ ...options, rpcPort }, this.folder(), await freePort(), pin)
     this.#running.push(gateway)

@@ -45,10 +45,15 @@ let used = 0
 let open = options.connections
 let isOver = false
 
-/** Undefined when what is used once is used up. */
-function nextRequest(): string | undefined {
+/**
+ * Undefined when what is used once is used up.
+ *
+ * @param own the connection's own number for its next payment. A channel's vouchers have an order, so each connection has payments
+ *   of its own
+ */
+function nextRequest(own: number): string | undefined {
   if (isOver) return undefined
-  const n = used++
+  const n = payments === null ? used++ : own
   if (options.isOnce && n >= heads.length) return undefined
   const head = heads[n % heads.length]!
   const once = (payments ?? bodies)?.[n]
@@ -58,14 +63,16 @@ function nextRequest(): string | undefined {
   return head + rest
 }
 
-function run(): void {
+function run(at: number): void {
+  let own = at
   const socket = connect({ port: options.port, host: '127.0.0.1', noDelay: true })
   /** The head that has come so far; null while a body comes. */
   let responseHead: string | null = ''
   let owed = 0
   let askedMs = 0
   const ask = () => {
-    const request = nextRequest()
+    const request = nextRequest(own)
+    own += options.connections
     askedMs = performance.now()
     if (request === undefined) socket.end()
     else socket.write(request, 'latin1')
@@ -111,5 +118,5 @@ function stayAwake(): void {
 
 const startedMs = performance.now()
 if (options.isAwake) stayAwake()
-for (let i = 0; i < options.connections; i++) run()
+for (let i = 0; i < options.connections; i++) run(i)
 setTimeout(() => (isOver = true), options.seconds * 1000)

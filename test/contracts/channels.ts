@@ -95,6 +95,21 @@ export async function channelsContract(t: Test, make: Make): Promise<void> {
     t.match(await channels.earnings('store'), [{ calls: 1 }])
   })
 
+  t.test('calls of many channels at once are all charged and counted', async (t) => {
+    const { channels } = await make(t)
+    const ids = Array.from({ length: 40 }, (_, i) => hex((16 + i).toString(16), 32))
+    for (const id of ids) await channels.open({ ...sample(), id }, 1)
+    for (let n = 0n; n < 3n; n++) {
+      const charged = ids.map((id) => channels.charge(chargeOf(1, n, { id, amountAtomic: 1n })))
+      t.same(
+        await Promise.all(charged),
+        ids.map(() => true),
+      )
+    }
+    t.match(await channels.earnings('store'), [{ calls: 120, chargedAtomic: 120n }])
+    t.match(await channels.take(ids[39]!, 1), { channel: { charged: 3n, signature: signatureOf('77') } })
+  })
+
   t.test('a channel belongs to one process while the lease of that process is valid', async (t) => {
     const { channels, leases, storeClock } = await make(t)
     const [first, second] = [await leases.take('first', 10_000), await leases.take('second', 60_000)]

@@ -6,6 +6,7 @@ import type { Changes } from '../../../core/ports/store/changes.ts'
 import type { DataStore } from '../../../core/ports/store/store.ts'
 import { createApiKeys } from '../repositories/apiKeys.ts'
 import { createBrowserSessions } from '../repositories/browserSessions.ts'
+import { createChannelBooks } from '../repositories/channelBookReads.ts'
 import { createChannels } from '../repositories/channels.ts'
 import { createGasBook } from '../repositories/gasBook.ts'
 import { createImages } from '../repositories/images.ts'
@@ -22,6 +23,7 @@ import { createWebhooks } from '../repositories/webhooks/webhooks.ts'
 import { callsTo, readsOf, storeNowOf } from './calls.ts'
 import { startChanges } from './changes/changes.ts'
 import { createNotices } from './changes/notices.ts'
+import { createChannelCharges } from './channelCharges.ts'
 import { checkConnection, connectPool, createServerClock, queryLayer } from './connect.ts'
 import type { Database } from './database.ts'
 import { createDiscovery } from './discovery.ts'
@@ -118,7 +120,8 @@ export async function openPostgres(options: PostgresOptions): Promise<PostgresSt
     nonces: createSignInNonces(calls, reads),
     browserSessions: createBrowserSessions(calls, reads),
     changes,
-    channels: createChannels(calls, reads),
+    channels: { ...createChannels(calls, reads), charge: createChannelCharges(database) },
+    channelBooks: createChannelBooks(calls, reads, () => reads),
     gas: createGasBook(calls, reads),
     webhooks: createWebhooks(calls, reads, () => reads),
     sessions: createPaymentSessions(calls, reads, () => reads),

@@ -9,6 +9,7 @@ import type { DataStore } from '../../../core/ports/store/store.ts'
 import { createApiKeys } from '../repositories/apiKeys.ts'
 import { createBrowserSessions } from '../repositories/browserSessions.ts'
 import { type Calls, callsOver } from '../repositories/calls.ts'
+import { createChannelBooks } from '../repositories/channelBookReads.ts'
 import { createChannels } from '../repositories/channels.ts'
 import { createGasBook } from '../repositories/gasBook.ts'
 import { createImages } from '../repositories/images.ts'
@@ -25,6 +26,7 @@ import { createWebhooks } from '../repositories/webhooks/webhooks.ts'
 import type { Schema } from '../sql/schema.ts'
 import { backupTo } from './backup/backup.ts'
 import { createSqliteChanges } from './changes.ts'
+import { createChannelCharges } from './channelCharges.ts'
 import { startWriter, type Writer } from './commit/writer.ts'
 import { connectReader, connectWriter, type Database } from './connect.ts'
 import { createDiscovery } from './discovery.ts'
@@ -156,7 +158,8 @@ export function createPorts(deps: PortDeps, pollMs?: number) {
     nonces: createSignInNonces(calls, reads),
     browserSessions: createBrowserSessions(calls, reads),
     changes,
-    channels: createChannels(calls, reads),
+    channels: { ...createChannels(calls, reads), charge: createChannelCharges(database) },
+    channelBooks: createChannelBooks(calls, reads, readsFor),
     gas: createGasBook(calls, reads),
     webhooks: createWebhooks(calls, reads, readsFor),
     sessions: createPaymentSessions(calls, reads, readsFor),

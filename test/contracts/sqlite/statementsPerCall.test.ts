@@ -63,19 +63,14 @@ const channel = {
   withdrawRequestedAtSeconds: 0,
   refundNonce: 0n,
 }
-const charge = (i: number) => ({
-  id: channelId,
-  owner: 1,
+const channelToken = {
   network: 'eip155:1',
-  asset: hex('05', 20),
-  storeId: 's1',
-  linkId: 'l1',
-  amountAtomic: 1n,
-  before: BigInt(i),
-  signature: hex('77', 65),
-  requestHash: `r${i}`,
-  response: { status: 200, headers: [], mediaType: 'a/b', body: Buffer.from('b'), receipt: 'r' },
-})
+  address: channel.config.token,
+  symbol: 'USDC',
+  decimals: 6,
+  feeBps: 500,
+  usdPerUnit: '1',
+}
 const everything = (i: number) => ({
   username: `name${i}`,
   bio: 'b',
@@ -148,10 +143,11 @@ const limits: Readonly<Record<string, readonly [requests: number, args: (i: numb
     'webhooks.take': [8, (i) => [{ limit: 3 * i, nowMs: startMs, afterStore: '' }]],
     'webhooks.forget': [4, () => [startMs + 1, 1_000]],
     'channels.open': [4, () => [channel, 1]],
-    'channels.charge': [5, (i) => [charge(i)]],
     'channels.take': [1, () => [channelId, 1]],
-    'channels.update': [5, (i) => [channelId, { ...channel, totalClaimed: BigInt(i) }]],
+    'channels.update': [9, (i) => [channelId, { ...channel, totalClaimed: BigInt(i) }]],
     'channels.park': [1, () => [channelId, 1, 'r']],
+    'channelBooks.book': [18, () => [[channelToken], 10]],
+    'channelBooks.addEvents': [2, () => [[channelToken], 10]],
     'channels.release': [2, () => [[channelId, hex('c2', 32)], 1]],
     'webhooks.remove': [2, (i) => [`e${i}`]],
   }

@@ -1,5 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite'
 import { type Call, type Methods, stepsOf } from '../../repositories/calls.ts'
+import { channelOperations } from '../channelCharges.ts'
 import { bookOperations } from '../payments/ledgerOperations.ts'
 import { sumOperations } from '../rollups/rollupOperations.ts'
 import { preparing, type Row, type Statement } from '../statement.ts'
@@ -40,6 +41,7 @@ export function prepareOperations(database: DatabaseSync, methods?: Methods) {
 
   return {
     ...bookOperations(database),
+    ...channelOperations(database),
     ...messageOperations(database),
     ...sumOperations(database),
     /** Runs a method of a repository, either completely or not at all. */
