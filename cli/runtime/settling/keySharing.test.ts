@@ -2,6 +2,7 @@ import type { Test } from 'tap'
 import t from 'tap'
 import { keyIsShared, notStarted } from '../../../adapters/chains/refusals.ts'
 import { leaseNameOf } from '../../../core/payments/leases.ts'
+import type { Settler } from '../../../core/ports/chains/settler.ts'
 import { silentLog as log } from '../../../core/ports/log.ts'
 import type { Leases } from '../../../core/ports/store/leases.ts'
 import type { Mailbox } from '../../../core/ports/store/mailbox.ts'
@@ -37,10 +38,15 @@ async function startTwo(t: Test, leases: Leases, mailbox: Mailbox) {
   t.teardown(() => clearInterval(running))
   const process = async (name: string) => {
     const lease = { current: (await leases.take(`process:${name}`, 60_000))! }
-    const settler = Object.assign(createScriptedSettler(), { isExclusive: true as const })
+    const transacted: unknown[] = []
+    const transact: NonNullable<Settler['transact']> = async (call) => {
+      transacted.push(call)
+      return { status: 'done', transaction: '0xa' }
+    }
+    const settler = Object.assign(createScriptedSettler(), { isExclusive: true as const, transact })
     const keys = new KeySharing({ mailbox, leases, lease, log })
     t.teardown(() => keys.close())
-    return { settler, keys, wrapped: keys.wrap(settler) }
+    return { settler, transacted, keys, wrapped: keys.wrap(settler) }
   }
   const [holder, asker] = [await process('holder'), await process('asker')]
   const key = (await leases.take(leaseNameOf(holder.settler.id), 60_000))!
@@ -65,6 +71,17 @@ t.test('what comes twice by letters is verified, settled and stored once', async
   if (again.ok) again.hold.release()
   t.match(holder.settler.calls, { verify: 2, settle: 1 })
   t.equal(stored, 1)
+})
+
+t.test('a contract call is sent once, by the holder of the key', async (t) => {
+  const { leases, mailbox } = openTestStore()
+  const twice: Mailbox = { ...mailbox, post: (posted) => mailbox.post(posted.flatMap((one) => [one, one])) }
+  const { holder, asker } = await startTwo(t, leases, twice)
+  const call = { to: testAsset, data: '0x12' }
+  for (const { wrapped } of [asker, asker, holder])
+    t.match(await wrapped.transact!(call, null), { status: 'done', transaction: '0xa' })
+  t.same(holder.transacted, [call, call, call])
+  t.same(asker.transacted, [])
 })
 
 t.test('who asks the holder of a key knows from its refusal that every payment is refused', async (t) => {

@@ -127,6 +127,7 @@ export class KeySharing {
     return Object.create(settler, {
       verify: { value: this.#verifyBy(settler) },
       settle: { value: this.#settleBy(settler) },
+      ...(settler.transact !== undefined && { transact: { value: this.#transactBy(settler) } }),
       refusesAll: { value: () => this.#refusesAll(settler) },
     }) as Settler
   }
@@ -265,6 +266,13 @@ export class KeySharing {
       }
       if (verified.ok) this.#heldBy.set(verified.hold, { channel, context })
       return verified
+    }
+  }
+
+  #transactBy(settler: Settler): NonNullable<Settler['transact']> {
+    return async (call, storeId) => {
+      const channel = this.#isOwn(settler) ? undefined : await this.#channelTo(settler).catch(() => undefined)
+      return (channel?.remote ?? settler).transact!(call, storeId)
     }
   }
 

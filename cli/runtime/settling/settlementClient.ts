@@ -1,6 +1,12 @@
 import { notStarted } from '../../../adapters/chains/refusals.ts'
 import type { SettlementAttempt } from '../../../core/domain/payment.ts'
-import type { Hold, SettleOutcome, Settler, Verified } from '../../../core/ports/chains/settler.ts'
+import type {
+  Hold,
+  SettleOutcome,
+  Settler,
+  TransactOutcome,
+  Verified,
+} from '../../../core/ports/chains/settler.ts'
 import type { SettlementRequest, SettlementResponse } from './settlementServer.ts'
 
 /** A request without a response. */
@@ -23,6 +29,9 @@ interface Storing {
   stored?: Promise<boolean>
 }
 
+/** The outcome of a call whose response was lost with the other process. The call may have been sent. */
+const lostTransaction: TransactOutcome = { status: 'pending', transaction: '' }
+
 /**
  * Number of this process's last request. It is the same counter for all channels, because a response may arrive on a later
  * channel to the same process, after its own channel was closed.
@@ -37,6 +46,7 @@ export class SettlementClient {
   readonly #send: (message: SettlementRequest) => void
   readonly #verifying = new Map<number, Waiting<Verified>>()
   readonly #settling = new Map<number, Waiting<SettleOutcome>>()
+  readonly #transacting = new Map<number, Waiting<TransactOutcome>>()
   readonly #stores = new Map<number, Storing>()
   /** Numbers of the requests whose held slots belong to a call of this process. */
   readonly #held = new Set<number>()
@@ -53,12 +63,13 @@ export class SettlementClient {
     Object.create(settler, {
       verify: { value: this.#verifyOn(settler.network) },
       settle: { value: this.#settleOn(settler.network) },
+      ...(settler.transact !== undefined && { transact: { value: this.#transactOn(settler.network) } }),
       start: { value: async () => undefined },
     }) as Settler
 
   /** Number of requests that wait for a response. */
   get waiting(): number {
-    return this.#verifying.size + this.#settling.size
+    return this.#verifying.size + this.#settling.size + this.#transacting.size
   }
 
   /** @returns false for a message that is not a {@link SettlementResponse} */
@@ -81,9 +92,15 @@ export class SettlementClient {
       case 'settled':
         this.#end(this.#settling, response.call)?.resolve(response.outcome)
         return true
+      case 'transacted':
+        this.#end(this.#transacting, response.call)?.resolve(response.outcome)
+        return true
       case 'broken': {
         const { call, message: reason } = response
-        const waiting = this.#end(this.#verifying, call) ?? this.#end(this.#settling, call)
+        const waiting =
+          this.#end(this.#verifying, call) ??
+          this.#end(this.#settling, call) ??
+          this.#end(this.#transacting, call)
         waiting?.reject(new Error(reason))
         return true
       }
@@ -101,7 +118,7 @@ export class SettlementClient {
    */
   resend(afterMs: number): void {
     const nowMs = performance.now()
-    for (const waiting of [this.#verifying, this.#settling])
+    for (const waiting of [this.#verifying, this.#settling, this.#transacting])
       for (const [call, one] of waiting) {
         if (one.sentMs > nowMs - afterMs) continue
         one.sentMs = nowMs
@@ -124,10 +141,15 @@ export class SettlementClient {
     }
   }
 
-  /** Ends settlements that were requested at least this long ago and have no outcome, as if the other process had ended. */
+  /**
+   * Ends settlements and contract calls that were requested at least this long ago and have no outcome, as if the other process had
+   * ended.
+   */
   endLate(afterMs: number): void {
     const lateMs = performance.now() - afterMs
     for (const [call, { sinceMs }] of this.#settling) if (sinceMs <= lateMs) this.#endAsLost(call)
+    for (const [call, { sinceMs }] of this.#transacting)
+      if (sinceMs <= lateMs) this.#end(this.#transacting, call)!.resolve(lostTransaction)
   }
 
   /**
@@ -138,6 +160,8 @@ export class SettlementClient {
     for (const { resolve } of this.#verifying.values()) resolve(notStarted)
     this.#verifying.clear()
     for (const call of this.#settling.keys()) this.#endAsLost(call)
+    for (const { resolve } of this.#transacting.values()) resolve(lostTransaction)
+    this.#transacting.clear()
   }
 
   #verifyOn(network: string): Settler['verify'] {
@@ -161,6 +185,15 @@ export class SettlementClient {
         const unheld = { type: 'settle', call, network, payment, terms, identity } as const
         const request = of === undefined ? unheld : { ...unheld, held: of }
         this.#request(this.#settling, call, request, resolve, reject)
+      })
+  }
+
+  #transactOn(network: string): NonNullable<Settler['transact']> {
+    return (contractCall, storeId) =>
+      new Promise((resolve, reject) => {
+        const call = ++lastCall
+        const request = { type: 'transact', call, network, contractCall, storeId } as const
+        this.#request(this.#transacting, call, request, resolve, reject)
       })
   }
 

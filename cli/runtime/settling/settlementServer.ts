@@ -2,7 +2,14 @@ import type { StoreId } from '../../../core/domain/link.ts'
 import type { NetworkId } from '../../../core/domain/network.ts'
 import type { PaymentIdentity, SettlementAttempt } from '../../../core/domain/payment.ts'
 import type { Chains } from '../../../core/ports/chains/chains.ts'
-import type { Hold, Refusal, SettleOutcome, Settler } from '../../../core/ports/chains/settler.ts'
+import type {
+  ContractCall,
+  Hold,
+  Refusal,
+  SettleOutcome,
+  Settler,
+  TransactOutcome,
+} from '../../../core/ports/chains/settler.ts'
 import type { PaymentPayload, PaymentRequirements } from '../../../core/x402/types.ts'
 
 /**
@@ -49,6 +56,14 @@ export type SettlementRequest =
       readonly transaction: string
       readonly ok: boolean
     }
+  /** Sends a call that is no payment, such as the deposit of a payment channel. It is safe to repeat, so no attempt is stored. */
+  | {
+      readonly type: 'transact'
+      readonly call: number
+      readonly network: string
+      readonly contractCall: ContractCall
+      readonly storeId: StoreId | null
+    }
 
 /** Messages from the process that settles. */
 export type SettlementResponse =
@@ -64,6 +79,7 @@ export type SettlementResponse =
       readonly attempt: SettlementAttempt
     }
   | { readonly type: 'settled'; readonly call: number; readonly outcome: SettleOutcome }
+  | { readonly type: 'transacted'; readonly call: number; readonly outcome: TransactOutcome }
   | { readonly type: 'broken'; readonly call: number; readonly message: string }
   /** The settlement had begun, but this process has lost its state. It does not start the settlement again. */
   | { readonly type: 'forgotten'; readonly call: number }
@@ -128,6 +144,9 @@ export class SettlementServer {
         if (request.turn === undefined) this.#run(request.call, this.#settle(request))
         else this.#end({ type: 'forgotten', call: request.call })
         return true
+      case 'transact':
+        if (!this.#isKnown(request.call)) this.#run(request.call, this.#transact(request))
+        return true
       case 'release':
         this.#take(request.held)?.hold.release()
         return true
@@ -178,6 +197,12 @@ export class SettlementServer {
     const outcome = await settler.settle(payment, terms, identity, store, verified?.hold)
     this.#storing.delete(call)
     this.#end({ type: 'settled', call, outcome })
+  }
+
+  async #transact(request: Extract<SettlementRequest, { type: 'transact' }>): Promise<void> {
+    const { call, network, contractCall, storeId } = request
+    const outcome = await this.#settlerOf(network).transact!(contractCall, storeId)
+    this.#end({ type: 'transacted', call, outcome })
   }
 
   #stored({ call, turn, transaction, ok }: Extract<SettlementRequest, { type: 'stored' }>): void {

@@ -285,3 +285,37 @@ t.test('no two questions of a process have one number, on whichever way they are
   t.equal(calls.length, 2)
   t.not(calls[0], calls[1])
 })
+
+t.test('a contract call is sent by the process that settles, and its outcome comes back', async (t) => {
+  const { settler, worker, remote: without } = pair()
+  t.notOk(without.transact, 'a settler that sends no calls')
+  const sent: unknown[] = []
+  const done = { status: 'done', transaction: '0xa' } as const
+  settler.transact = async (...args) => {
+    sent.push(args)
+    return done
+  }
+  const remote = worker.wrap(settler)
+  const call = { to: testAsset, data: '0x12' }
+  t.same(await remote.transact!(call, 's'), done)
+  t.same(sent, [[call, 's']])
+  settler.transact = () => Promise.reject(new Error('broke'))
+  await t.rejects(remote.transact!(call, null), { message: 'broke' })
+  t.equal(worker.waiting, 0)
+})
+
+t.test('a contract call without a response may have been sent', async (t) => {
+  const { settler } = pair()
+  settler.transact = async () => ({ status: 'done', transaction: '0xa' })
+  const deaf = new SettlementClient(() => undefined)
+  const { transact } = deaf.wrap(settler)
+  const call = { to: testAsset, data: '0x12' }
+  const late = transact!(call, null)
+  deaf.endLate(60_000)
+  t.equal(deaf.waiting, 1, 'not before its time')
+  deaf.endLate(0)
+  t.same(await late, { status: 'pending', transaction: '' })
+  const lost = transact!(call, null)
+  deaf.lost()
+  t.same(await lost, { status: 'pending', transaction: '' })
+})

@@ -134,7 +134,7 @@ export type TransactOutcome =
   | { readonly status: 'refused'; readonly isRevert: boolean; readonly message: string }
   /** Mined and reverted. */
   | { readonly status: 'reverted'; readonly transaction: string }
-  /** Sent, and not mined in time. It may still be mined. */
+  /** Sent, and not mined in time. It may still be mined. The hash is empty if another process may have sent it and has ended. */
   | { readonly status: 'pending'; readonly transaction: string }
 
 /** Whether a payment's transfer is still on chain. */
