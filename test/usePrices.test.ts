@@ -1,11 +1,13 @@
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import { once } from 'node:events'
+import { type ClientRequest, type IncomingMessage, request, type ServerResponse } from 'node:http'
 import { gzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
 import type { Link } from '../core/domain/link.ts'
 import { priceRange, type UsePrice } from '../core/domain/pricing.ts'
+import type { Checked } from '../core/ports/chains/settler.ts'
 import { silentLog } from '../core/ports/log.ts'
 import type { TestGatewayOptions } from './helpers/gateway.ts'
-import { reaches, receiptOf, startPaid } from './helpers/paid.ts'
+import { reaches, receiptOf, shortPlugins, startPaid } from './helpers/paid.ts'
 import { until } from './helpers/rawHttp.ts'
 import { recoveryOf } from './helpers/recovery.ts'
 import { sellerOf } from './helpers/sellerOf.ts'
@@ -344,12 +346,19 @@ t.test('a streamed call that the seller refuses costs nothing', async (t) => {
 })
 
 t.test('a streamed response ends while its payment can still be settled', async (t) => {
-  const { respondWith, link, sold, gateway } = await start(t, streamed)
+  const { respondWith, pay, sold, gateway, settler } = await start(t, streamed)
   respondWith((res) => void res.setHeader('content-type', 'text/event-stream').write(piece('hello')))
-  const validForMs = 15_300
-  const payment = scriptedPayment('once', mostAtomic, undefined, { validForMs }, 'upto')
-  const response = await fetch(link.url, { headers: { 'payment-signature': payment } })
-  await t.rejects(response.text())
+  const { check } = settler
+  // Most of the time that the buyer has signed passes before the seller is called.
+  settler.check = (payment, terms) => {
+    const checked = check(payment, terms) as Checked
+    settler.verifyWith = async () => {
+      Object.assign(checked.identity!, { validBeforeMs: Date.now() + 15_300 })
+      return { ok: true }
+    }
+    return checked
+  }
+  await t.rejects(pay('once'))
   await reaches(gateway, 'delivered')
   t.strictSame(await sold(), [70_000n])
 })
@@ -374,6 +383,65 @@ t.test(
     t.strictSame(await sold(), [100_000n])
   },
 )
+
+t.test('an authorization that may end while the seller works on a stream is refused first', async (t) => {
+  const { link, seller, settler, sold } = await start(t, streamed)
+  const payment = scriptedPayment('once', mostAtomic, undefined, { validForMs: 150_000 }, 'upto')
+  const response = await fetch(link.url, { headers: { 'payment-signature': payment } })
+  t.equal(response.status, 402)
+  t.match(await response.json(), {
+    error: { reason: 'permit2_deadline_expired', message: /valid for at least 158 more seconds/ },
+  })
+  t.equal(seller.calls, 0)
+  t.equal(settler.held, 0)
+  t.strictSame(await sold(), [])
+})
+
+t.test('a buyer who reads a stream and does not finish the request is charged', async (t) => {
+  const cases: readonly (readonly [string, (req: ClientRequest) => void])[] = [
+    ['sends nothing more', () => {}],
+    ['sends too much', (req) => req.write(Buffer.alloc(200_000))],
+  ]
+  for (const [what, next] of cases) {
+    const plugins = shortPlugins.map((one) =>
+      one.use === 'upstream' ? { ...one, with: { ...one.with, maxRequestBytes: 100_000 } } : one,
+    )
+    const { respondWith, link, sold, gateway } = await start(t, streamed, {}, { plugins })
+    respondWith((res, req) => {
+      req.resume()
+      res.setHeader('content-type', 'text/event-stream').write(piece('hello'))
+    })
+    const headers = { 'payment-signature': scriptedPayment('once', mostAtomic, undefined, {}, 'upto') }
+    const req = request(link.url, { method: 'POST', headers })
+    req.on('error', () => {}).write(Buffer.alloc(70_000))
+    const [response] = (await once(req, 'response')) as [IncomingMessage]
+    response.on('error', () => {})
+    await once(response, 'data')
+    next(req)
+    await new Promise((resolve) => response.once('close', resolve).resume())
+    await reaches(gateway, 'delivered')
+    t.strictSame(await sold(), [70_000n], what)
+  }
+})
+
+t.test('a stream is charged although the settlement cannot begin at its end', async (t) => {
+  const { respondWith, pay, settler, gateway, sold } = await start(t, streamed)
+  respondWith((res) => res.setHeader('content-type', 'text/event-stream').end(usage))
+  const { settle, verifyWith } = settler
+  const unavailable = { reason: 'unexpected_settle_error', message: 'no node responds', transient: true }
+  settler.settle = async () => {
+    settler.settle = settle
+    settler.verifyWith = async () => {
+      settler.verifyWith = verifyWith
+      return { ok: false, ...unavailable }
+    }
+    return { status: 'rejected', ...unavailable }
+  }
+  t.match(await pay('once'), { status: 200 })
+  await reaches(gateway, 'delivered')
+  t.strictSame(await sold(), [10_500n])
+  t.equal(settler.held, 0)
+})
 
 t.test('a streamed payment that can no longer be settled is not sold', async (t) => {
   const { respondWith, pay, settler, gateway, sold } = await start(t, { ...streamed, by: { bytes: '1000' } })

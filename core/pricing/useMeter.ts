@@ -10,6 +10,9 @@ import { dividedUp, readDecimal, readSettlementOverrides, type UseCharge } from 
 const PARTS = 10n ** 18n
 const MILLION = 1_000_000n
 
+/** How long before its payment's authorization ends a streamed response is ended, in ms. This time is left for the settlement. */
+export const CHARGE_LEAD_MS = 15_000
+
 /** The head of a seller's response, as far as it decides what the call has cost. */
 export interface MeteredHead {
   /** Media type in lower case, without parameters. */
@@ -26,7 +29,7 @@ export interface Use {
 }
 
 /**
- * How a response ended. `left`: its buyer disconnected or stopped reading before the end, or the buyer's authorization ends.
+ * How a response ended. `left`: its buyer disconnected, stopped reading or did not finish the request, or the buyer's authorization ends.
  * `broken`: the seller or this process broke it off.
  */
 export type ResponseEnd = 'whole' | 'left' | 'broken'

@@ -1,4 +1,5 @@
 import { isStreamed } from '../../core/domain/link.ts'
+import { isTollgateError } from '../../core/errors/error.ts'
 import { uncachedHeaders } from '../../core/payments/paidReply.ts'
 import type { PurchaseNote } from '../../core/payments/purchase.ts'
 import { type Exchange, handled, type Reply } from '../../core/plugin/gateway.ts'
@@ -211,7 +212,9 @@ export class Calls {
         (error) => {
           this.#ended(x, sinceMs, slot)
           if (error === null) return resolve(response.isMetered ? undefined : handled)
-          const failed = this.#failure(x, this.#causeOf(x, error, response.pace))
+          const cause = this.#causeOf(x, error, response.pace)
+          x.meter!.stop(isCallers(cause) ? 'left' : 'broken')
+          const failed = this.#failure(x, cause)
           if (response.headSent || response.isMetered) x.errorCode = failed.code
           if (response.isMetered) return resolve(undefined)
           if (response.headSent || x.transport.isClosed) return resolve(handled)
@@ -302,6 +305,9 @@ export class Calls {
  */
 const isInVain = (x: Exchange) =>
   x.isOver || (x.transport.isClosed && (x.settlement === null || x.upgrade !== null))
+
+/** Whether the caller ended the call, by disconnecting or by a request body that is too slow or too large. */
+const isCallers = (cause: Error): boolean => cause instanceof BuyerLeft || isTollgateError(cause)
 
 /** The error for a buyer who disconnected before the request was sent to the seller. */
 const leftBy = (x: Exchange) => (x.settlement === null ? new BuyerLeft() : new LeftUnasked())

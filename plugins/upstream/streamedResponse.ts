@@ -11,7 +11,7 @@ import type { Exchange } from '../../core/plugin/exchange.ts'
 import type { Transport } from '../../core/plugin/transport.ts'
 import type { UpstreamController, UpstreamHandler } from '../../core/ports/egress.ts'
 import type { HeldResponse } from '../../core/ports/responseBuffer.ts'
-import type { UseMeter } from '../../core/pricing/useMeter.ts'
+import { CHARGE_LEAD_MS, type UseMeter } from '../../core/pricing/useMeter.ts'
 import { BuyerLeft, ResponseRefused, ResponseTimeout, UpstreamBusy } from './failure.ts'
 import { fittedHead, type ResponseHead, responseHead } from './headers.ts'
 import type { Limits } from './options.ts'
@@ -19,8 +19,6 @@ import { type Holder, PACE_MS, Pace, type Slot } from './slots.ts'
 
 /** Maximum size of a body that is sent in one write with its head, in bytes. The body must have arrived in one piece. */
 const SMALL_BYTES = 16_384
-/** How long before its payment's authorization ends a metered response is ended, in ms. This time is left for the settlement. */
-const CHARGE_LEAD_MS = 15_000
 /** The longest timer of Node, in ms. */
 const MAX_TIMER_MS = 2_147_483_647
 
@@ -261,7 +259,6 @@ export class StreamedResponse implements UpstreamHandler, Holder {
   #fail(error: Error): void {
     if (this.#ended) return
     this.#end()
-    this.#x.meter?.stop('broken')
     if (this.#headSent) this.#transport.cutOff()
     this.#done(error)
   }
@@ -364,10 +361,11 @@ export class StreamedResponse implements UpstreamHandler, Holder {
     if (this.#ended || this.#transport.isSent) return
     this.#x.isUnsent = true
     this.pace.rests()
-    if (this.#x.meter !== null && this.#transport.hasLeft) {
-      this.#x.meter.stop('left')
+    if (this.#x.meter !== null) {
+      const { hasLeft } = this.#transport
+      this.#x.meter.stop(hasLeft ? 'left' : 'broken')
       // The seller is already working. Its response decides whether the call is charged.
-      if (this.#controller !== null && this.#head === null) return
+      if (hasLeft && this.#controller !== null && this.#head === null) return
     }
     if (this.#x.settlement === null || this.#kept === null) return this.#abort(new BuyerLeft())
     // The call is charged, so the gateway reads the whole response, for the buyer's repeat.

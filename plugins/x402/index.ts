@@ -32,7 +32,7 @@ import { CalledSignedIn, type SigningIn, signInTarget } from './signedIn.ts'
 import { SoldByQuery } from './soldByQuery.ts'
 import type { SoldByRequestDeps } from './soldByRequest.ts'
 import { SoldByTable } from './soldByTable.ts'
-import { SoldByUse } from './soldByUse.ts'
+import { SoldByUse, type SoldByUseDeps } from './soldByUse.ts'
 
 /** Maximum combinations of a seller's wallets and a price whose offers are kept, at about a kilobyte each. */
 const MAX_OFFERS = 5_000
@@ -211,8 +211,15 @@ export default gatewayPlugin({
         const { pricing, isActive } = link
         if (pricing !== null && isActive && !isByUse(pricing)) return byRequest(link, pricing)
         const { all, open } = offersFor(link)
-        if (pricing !== null && isActive && isByUse(pricing))
-          return new SoldByUse({ selling, log, use: new CompiledUse(pricing) }, all, challengesOf(link, open))
+        if (pricing !== null && isActive && isByUse(pricing)) {
+          const deps: SoldByUseDeps = {
+            selling,
+            clock,
+            log,
+            use: new CompiledUse(pricing),
+          }
+          return new SoldByUse(deps, all, challengesOf(link, open))
+        }
         const ofChannels = channelsFor(link, open)
         const challenges = challengesOf(link, [...open, ...ofChannels])
         return new (isActive ? Sold : Former)(selling, { all, channels: ofChannels }, challenges)
