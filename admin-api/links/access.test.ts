@@ -9,7 +9,7 @@ t.test('access by a signature is set, read, changed and removed', async (t) => {
     key,
     body: { url, title: 'Weather', price: '0.10', access: { paidFor: '7d' } },
   })
-  t.equal(created.status, 201, created.text)
+  t.match(created, { status: 201, body: { data: { access: { paidFor: '7d' } } } })
   const path = `/api/v1/links/${created.body.data.id}`
   const read = await f.call('GET', path, { key })
   t.match(read, { status: 200, body: { data: { access: { paidFor: '7d' } } } })
@@ -19,6 +19,8 @@ t.test('access by a signature is set, read, changed and removed', async (t) => {
   t.match(other, { status: 200, body: { data: { access: 'signed-in' } } })
   const removed = await f.call('PATCH', path, { key, body: { access: null } })
   t.match(removed, { status: 200, body: { data: { access: null } } })
+  const without = await f.call('POST', '/api/v1/links', { key, body: { url, title: 'None', price: '0.10' } })
+  t.match(without, { status: 201, body: { data: { access: null } } })
 })
 
 t.test('an access that cannot be meant is refused with what was expected', async (t) => {

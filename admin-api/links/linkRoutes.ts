@@ -21,6 +21,7 @@ import {
   updateLinkBody,
 } from './linkBodies.ts'
 import {
+  accessView,
   linkFields,
   priceRangeFields,
   priceSecretSchema,
@@ -277,6 +278,7 @@ const created = exactly({
   price: priceView,
   currency: { const: currency },
   linkType: { enum: ['api', 'standard'] },
+  access: accessView,
   createdAt: field.time,
 })
 
@@ -319,6 +321,7 @@ export function toCreatedLink(
     ...rangeOf(link),
     currency,
     linkType: link.linkType,
+    access: link.access,
     createdAt: isoTime(link.createdAtMs),
     ...(warnings.length > 0 && { warnings }),
     ...(priceSecret !== undefined && { priceSecret }),

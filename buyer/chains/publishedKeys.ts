@@ -1,6 +1,7 @@
 import { getAddress, isAddress } from 'viem'
 import { publicKeyToAddress } from 'viem/accounts'
 import { isObject, own, parseBody } from '../../core/x402/strictJson.ts'
+import { callOnce, HttpFailure } from '../httpCall.ts'
 
 /** How long the request for the keys may take, in ms. */
 const TIMEOUT_MS = 10_000
@@ -11,20 +12,33 @@ const MAX_DOCUMENT_BYTES = 65_536
  * The addresses of the keys that an origin publishes in its DID document, with their checksums. Redirects are not followed, because
  * another origin cannot publish the keys of this one.
  *
+ * @param origin an address with http or https
  * @throws an `Error` if the document cannot be read
  * @see https://w3c-ccg.github.io/did-method-web/
  */
 export async function publishedAddresses(origin: URL): Promise<ReadonlySet<string>> {
   const url = documentUrl(origin)
   const unreadable = (why: string) => new Error(`Expected a DID document at ${url}, but ${why}.`)
-  const signal = AbortSignal.timeout(TIMEOUT_MS)
-  const response = await fetch(url, { redirect: 'error', signal }).catch(() => {
-    throw unreadable('the server did not respond with one')
+  const { status, body, isWhole, isWithinLimit } = await callOnce({
+    url,
+    method: 'GET',
+    headers: [],
+    body: undefined,
+    maxBodyBytes: MAX_DOCUMENT_BYTES,
+    signal: AbortSignal.timeout(TIMEOUT_MS),
+  }).catch((error: unknown) => {
+    if (error instanceof HttpFailure) throw unreadable(`no response came: ${error.message}`)
+    throw error
   })
-  if (!response.ok) throw unreadable(`the status was ${response.status}`)
-  const bytes = new Uint8Array(await response.arrayBuffer())
-  const document = bytes.length > MAX_DOCUMENT_BYTES ? undefined : parseBody(bytes)
-  if (!document?.ok || !isObject(document.value)) throw unreadable('it is not a JSON object')
+  if (status >= 300 && status < 400)
+    throw unreadable(
+      'the server redirects. Expected keys of the origin itself, so give the address that has them',
+    )
+  if (status < 200 || status > 299) throw unreadable(`the status was ${status}`)
+  if (!isWithinLimit) throw unreadable(`it is larger than ${MAX_DOCUMENT_BYTES.toLocaleString('en')} bytes`)
+  if (!isWhole) throw unreadable('the connection broke')
+  const document = parseBody(body)
+  if (!document.ok || !isObject(document.value)) throw unreadable('it is not a JSON object')
   const methods = own(document.value, 'verificationMethod')
   const found = Array.isArray(methods) ? methods.flatMap(addressOf) : []
   if (found.length === 0) throw unreadable('it has no key for EIP-712')

@@ -115,7 +115,8 @@ function versionOf(fields: Fields): 1 {
 
 function urlOf(fields: Fields): string {
   const url = textOf(fields, 'resourceUrl')
-  if (!URL.canParse(url)) throw fault('payload.resourceUrl', 'an address', url)
+  if (!/^https?:$/.test(URL.parse(url)?.protocol ?? ''))
+    throw fault('payload.resourceUrl', 'an http or https address', url)
   return url
 }
 

@@ -1,7 +1,8 @@
 import { writeFileSync } from 'node:fs'
-import { createServer } from 'node:http'
+import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
 import { createReceiptSigner } from '../../adapters/chains/evm/receiptSigner.ts'
 import { createSealer } from '../../adapters/secrets/sealer.ts'
@@ -11,10 +12,14 @@ import { createPipeline } from '../program.ts'
 const signer = createReceiptSigner(createSealer(Buffer.alloc(32, 7)))
 
 async function startOrigin(t: Test, document: object, status = 200) {
+  return startServer(t, (_request, response) => response.writeHead(status).end(JSON.stringify(document)))
+}
+
+async function startServer(t: Test, respond: RequestListener) {
   const paths: string[] = []
   const server = createServer((request, response) => {
     paths.push(request.url!)
-    response.writeHead(status).end(JSON.stringify(document))
+    respond(request, response)
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   t.teardown(() => server.close())
@@ -117,4 +122,61 @@ t.test('wrong flags and unreadable keys say what was expected', async (t) => {
   const gone = await startOrigin(t, {}, 404)
   t.match(await run(t, receipt, '--origin', gone.origin), { exitCode: 1, errors: /the status was 404/ })
   t.match(await run(t, {}, '--address', signer.address), { exitCode: 1, errors: /contains none/ })
+})
+
+t.test('a document without an end is read up to 64 KiB, compressed or not', async (t) => {
+  const receipt = signReceipt(signer, payloadAt('https://a.example'))
+  let sentBytes = 0
+  const endless = await startServer(t, (_request, response) => {
+    const chunk = Buffer.alloc(16_384, 'a')
+    const more = () => {
+      sentBytes += chunk.length
+      if (!response.destroyed) response.write(chunk, more)
+    }
+    more()
+  })
+  t.match(await run(t, receipt, '--origin', endless.origin), {
+    exitCode: 1,
+    errors: /it is larger than 65,536 bytes/,
+  })
+  t.ok(sentBytes < 64 * 1_048_576, `${sentBytes} bytes, most of them in the buffers of the sockets`)
+  const bomb = await startServer(t, (_request, response) =>
+    response.writeHead(200, { 'content-encoding': 'gzip' }).end(gzipSync(Buffer.alloc(50_000_000, ' '))),
+  )
+  t.match(await run(t, receipt, '--origin', bomb.origin), { errors: /it is larger than 65,536 bytes/ })
+})
+
+t.test('no redirect is followed, wherever it leads', async (t) => {
+  const { origin: there, paths } = await startOrigin(t, didOf(signer.address))
+  const receipt = signReceipt(signer, payloadAt('https://a.example'))
+  for (const location of [`${there}/.well-known/did.json`, 'javascript:alert(1)', 'data:,x', 'file:///x'])
+    for (const status of [301, 307]) {
+      const { origin } = await startServer(t, (_request, response) =>
+        response.writeHead(status, { location }).end(JSON.stringify(didOf(signer.address))),
+      )
+      t.match(await run(t, receipt, '--origin', origin), {
+        exitCode: 1,
+        errors: /but the server redirects.*Expected keys of the origin itself/s,
+      })
+    }
+  t.strictSame(paths, [])
+})
+
+t.test('an address that is not http or https names no seller', async (t) => {
+  const receipt = signReceipt(signer, payloadAt('https://a.example'))
+  for (const address of [
+    'javascript:alert(1)',
+    'data:application/json,{}',
+    'file:///etc/passwd',
+    'a.example',
+  ]) {
+    const wrong = await run(t, receipt, '--origin', address)
+    t.match(wrong, { exitCode: 2, errors: /Expected --origin to be an address such as https:/ })
+    const resourceUrl = address === 'a.example' ? '' : address
+    const named = signReceipt(signer, { ...receipt.payload, resourceUrl })
+    t.match(await run(t, named, '--address', signer.address), {
+      exitCode: 1,
+      errors: /Expected payload.resourceUrl to be an http or https address/,
+    })
+  }
 })

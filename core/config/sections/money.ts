@@ -62,7 +62,7 @@ const facilitator = {
       format: 'decimal',
       default: '0.0001',
       description:
-        'Lowest price of a link that buyers can pay on this network, in USDC and in quotes. A minimum is useful because each settlement costs you gas. If a link is cheaper, the gateway does not offer this network to buyers and notifies the seller.',
+        'Lowest price of a link that buyers can pay on this network, in USDC and in quotes. A minimum is useful because each settlement costs you gas. If a link is cheaper, the gateway does not offer this network to buyers and notifies the seller. A price by use is compared by the most that a call costs, so a call can be charged less. `maxGasPerStoreAndDay` limits the gas of such calls.',
     },
     maxInFlight: {
       type: 'integer',
