@@ -154,7 +154,7 @@ export class Flight implements Hold, InFlight {
 
   /** Records that the chain refused the payment before anything was sent. This counts as a failure of its payer. */
   refused(): void {
-    if (this.state !== 'held') return
+    if (this.state === 'over') return
     this.finish(0n)
     this.#shared.payers.failed(this.payer)
   }

@@ -60,6 +60,18 @@ t.test('a token that is paid by Permit2 needs no EIP-712 domain', async (t) => {
   await t.rejects(assetsOf(`[{ ${token}, transferMethod: eip3009 }]`), /eip712 is missing/)
 })
 
+t.test(
+  'a token with permits needs its EIP-712 domain, and USDC has them unless an entry denies it',
+  async (t) => {
+    const token =
+      'network: eip155:8453, address: "0x1111111111111111111111111111111111111111", symbol: T, decimals: 18, transferMethod: permit2'
+    await t.rejects(assetsOf(`[{ ${token}, hasPermit: true }]`), /eip712 is missing/)
+    const usdc = 'network: eip155:8453, address: "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"'
+    t.match((await assetsOf(`[{ ${usdc} }]`))[1], { hasPermit: true })
+    t.match((await assetsOf(`[{ ${usdc}, hasPermit: false }]`))[1], { hasPermit: false })
+  },
+)
+
 t.test('the built-in USDC of EVM networks is the token that @x402/evm names', async (t) => {
   for (const { network, address, eip712, decimals } of builtInAssets) {
     if (!network.startsWith('eip155:')) continue

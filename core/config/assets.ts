@@ -44,10 +44,11 @@ function mergeAsset(base: Asset | undefined, entry: AssetConfig): Asset {
   }
   if (familyOf(entry.network) === 'solana')
     return { ...common, program: entry.program ?? base?.program ?? 'token' }
-  const eip712 = entry.eip712 ?? base?.eip712
+  const { eip712 = base?.eip712, hasPermit = base?.hasPermit } = entry
   return {
     ...common,
     ...(eip712 !== undefined && { eip712 }),
+    ...(hasPermit !== undefined && { hasPermit }),
     ...(entry.transferMethod === 'permit2' && { transferMethod: 'permit2' }),
   }
 }

@@ -11,6 +11,8 @@ export interface Asset {
   readonly eip712?: { readonly name: string; readonly version: string }
   /** `permit2` if payments by `exact` need Permit2, because the token does not have EIP-3009 (EVM only). */
   readonly transferMethod?: 'permit2'
+  /** Whether the token has EIP-2612, so that a buyer can allow Permit2 by a signature (EVM only). */
+  readonly hasPermit?: boolean
   /** The token program that owns the mint (Solana only). */
   readonly program?: 'token' | 'token-2022'
   /** The platform's fee in hundredths of a percent, so that 500 is 5 %. */
@@ -35,5 +37,5 @@ function usdc(network: NetworkId, address: string, eip712Name?: string): Asset {
   const base = { network, address, symbol: 'USDC', decimals: 6, feeBps: 500, usdPerUnit: '1' }
   return eip712Name === undefined
     ? { ...base, program: 'token' }
-    : { ...base, eip712: { name: eip712Name, version: '2' } }
+    : { ...base, eip712: { name: eip712Name, version: '2' }, hasPermit: true }
 }

@@ -25,6 +25,11 @@ export const permit2 = {
     to: permit2Address,
     data: `0x4fe02b44${addressWord(payer)}${uintWord((BigInt(nonce) >> 8n).toString())}`,
   }),
+  /** nonces(address) of the token: the nonce of the payer's next permit (EIP-2612). */
+  permitNonce: (asset: string, payer: string): EvmCall => ({
+    to: asset,
+    data: `0x7ecebe00${addressWord(payer)}`,
+  }),
   /** allowance(address,address): how much of the payer's tokens Permit2 may move. */
   allowance: (asset: string, payer: string): EvmCall => ({
     to: asset,
@@ -56,6 +61,18 @@ export interface Permit2Payment {
   readonly facilitator: string | null
   readonly validAfter: string
   readonly signature: string
+  /** Set if the payer has to allow Permit2 first, and lets the settler do so. */
+  readonly allowance?: TokenPermit | undefined
+}
+
+/** A permit of the token (EIP-2612) by which Permit2 may move exactly the permitted amount of a payment. */
+export interface TokenPermit {
+  /** The payer's nonce at the token, which each permit uses up. */
+  readonly nonce: string
+  /** Seconds since 1970. */
+  readonly deadline: string
+  /** 65 bytes. */
+  readonly signature: string
 }
 
 const selectors = {
@@ -66,14 +83,17 @@ const selectors = {
 } as const
 
 /**
- * The call that settles a payment, which is `settle` of its proxy.
+ * The call that settles a payment, which is `settle` of its proxy. With a permit of the token it is `settleWithPermit`, in which the
+ * permit may fail, because it may have been submitted before.
  *
  * @param amountAtomic the amount to charge. A payment by `exact` is always charged its permitted amount
  */
 export function settleCall(payment: Permit2Payment, amountAtomic: bigint): EvmCall {
-  const { token, value, nonce, validBefore, from, to, facilitator, validAfter, signature } = payment
+  const { token, value, nonce, validBefore, from, to, facilitator, validAfter, signature, allowance } =
+    payment
   const scheme = facilitator === null ? 'exact' : 'upto'
   const head = [
+    ...(allowance === undefined ? [] : permitWords(value, allowance)),
     addressWord(token),
     uintWord(value),
     uintWord(nonce),
@@ -84,15 +104,22 @@ export function settleCall(payment: Permit2Payment, amountAtomic: bigint): EvmCa
     ...(facilitator === null ? [] : [addressWord(facilitator)]),
     uintWord(validAfter),
   ]
+  const selector = selectors[allowance === undefined ? scheme : (`${scheme}WithPermit` as const)]
   const offset = uintWord(String((head.length + 1) * 32))
   return {
     to: permit2Proxies[scheme],
-    data: `${selectors[scheme]}${head.join('')}${offset}${bytesWords(signature)}`,
+    data: `${selector}${head.join('')}${offset}${bytesWords(signature)}`,
   }
 }
 
+/** The struct EIP2612Permit(value, deadline, r, s, v) of the proxies. */
+function permitWords(value: string, { deadline, signature }: TokenPermit): string[] {
+  const [r, s, v] = [signature.slice(2, 66), signature.slice(66, 130), signature.slice(130)]
+  return [uintWord(value), uintWord(deadline), r, s, v.padStart(64, '0')]
+}
+
 /** A payment in data that {@link settleCall} or another settler has made. */
-export interface SettledPermit extends Omit<Permit2Payment, 'signature' | 'validAfter'> {
+export interface SettledPermit extends Omit<Permit2Payment, 'signature' | 'validAfter' | 'allowance'> {
   readonly amountAtomic: bigint
 }
 

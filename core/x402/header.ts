@@ -1,4 +1,5 @@
 import { networkOfV1Name, v1NameOf } from '../domain/network.ts'
+import { readAllowancePermit } from './gasSponsoring.ts'
 import { identifierForm, identifierName, readIdentifier } from './paymentIdentifier.ts'
 import { isObject, own, parseStrictJson } from './strictJson.ts'
 import type { PaymentPayload, SettleResponse } from './types.ts'
@@ -138,8 +139,17 @@ function readV2(
   const resource = own(envelope, 'resource')
   const url = isObject(resource) ? own(resource, 'url') : resource
   const resourceUrl = typeof url === 'string' ? url : undefined
-  const payment = { x402Version: 2, scheme, network, payload, accepted } as const
-  const identifier = readIdentifier(own(envelope, 'extensions'))
+  const extensions = own(envelope, 'extensions')
+  const allowancePermit = readAllowancePermit(extensions)
+  const payment = {
+    x402Version: 2,
+    scheme,
+    network,
+    payload,
+    accepted,
+    ...(allowancePermit && { allowancePermit }),
+  } as const
+  const identifier = readIdentifier(extensions)
   if (identifier === undefined) return { ok: true, payment, resourceUrl }
   if (identifier === null)
     return no(`extensions[${JSON.stringify(identifierName)}].info.id must be a string of ${identifierForm}`)

@@ -24,6 +24,10 @@ export interface PaymentRequirements {
   readonly extra: Readonly<Record<string, unknown>>
 }
 
+/** Whether a payment for these terms is an authorization of Permit2. */
+export const isByPermit2 = ({ scheme, extra }: PaymentRequirements): boolean =>
+  scheme === 'upto' || extra['assetTransferMethod'] === 'permit2'
+
 export interface ResourceInfo {
   readonly url: string
   readonly description: string
@@ -52,6 +56,21 @@ export interface PaymentPayload {
   readonly accepted?: Readonly<Record<string, unknown>>
   /** v2 only: the id that the buyer has given the payment (extension `payment-identifier`). No signature covers it. */
   readonly identifier?: string
+  /** v2 only: the permit with which the buyer lets Permit2 move the token (extension `eip2612GasSponsoring`). */
+  readonly allowancePermit?: AllowancePermit
+}
+
+/** A permit of a token (EIP-2612) as x402 sends it. The numbers are in decimal digits. Nothing is checked yet. */
+export interface AllowancePermit {
+  readonly from: string
+  readonly asset: string
+  readonly spender: string
+  readonly amount: string
+  readonly nonce: string
+  /** Seconds since 1970. */
+  readonly deadline: string
+  readonly signature: string
+  readonly version: string
 }
 
 /** The receipt in `PAYMENT-RESPONSE` (base64 JSON). */

@@ -4,8 +4,9 @@ import { signedBytes } from '../../core/offers/offerSigning.ts'
 import type { Offer } from '../../core/offers/offers.ts'
 import type { ServiceFacts } from '../../core/plugin/ports.ts'
 import { type BazaarExtension, bazaarOf, withoutWords } from '../../core/x402/bazaar.ts'
+import { gasSponsoringName, gasSponsoringOffer } from '../../core/x402/gasSponsoring.ts'
 import { identifierName, identifierOffer } from '../../core/x402/paymentIdentifier.ts'
-import type { ResourceInfo } from '../../core/x402/types.ts'
+import { isByPermit2, type ResourceInfo } from '../../core/x402/types.ts'
 
 /** The address of a link, from the configured public URL. */
 export const addressOf = (link: ServedLink, { publicUrl }: Pick<ServiceFacts, 'publicUrl'>): string =>
@@ -45,6 +46,7 @@ const bytesOf = (value: unknown) => Buffer.byteLength(JSON.stringify(value))
 
 type Extensions = {
   readonly [identifierName]: typeof identifierOffer
+  readonly [gasSponsoringName]?: typeof gasSponsoringOffer
   readonly bazaar?: BazaarExtension
 }
 
@@ -61,7 +63,8 @@ const MAX_EXTENSION_BYTES = 4_000
 const MAX_WORDS_BYTES = 400
 
 /**
- * The extensions of a 402. `payment-identifier` lets a buyer give the payment an id. `bazaar` describes how to call the link. Settlers
+ * The extensions of a 402. `payment-identifier` lets a buyer give the payment an id. `eip2612GasSponsoring` lets a buyer allow Permit2
+ * by a signature. `bazaar` describes how to call the link. Settlers
  * and crawlers may put `bazaar` into a public list, so a link that the marketplace does not show has none.
  *
  * If the header is too long, the extensions are dropped before any part of the resource. `bazaar` is dropped first, because its
@@ -81,12 +84,27 @@ export function extensionsOf(
   const signIn = fresh === undefined ? 0 : bytesOf(fresh())
   const taken = bytesOf(offers.map(({ terms }) => terms)) + bytesOf(resource) + signIn
   const room = Math.min(MAX_EXTENSION_BYTES, MAX_OFFER_BYTES - taken)
-  const always = { [identifierName]: identifierOffer }
+  const always = {
+    [identifierName]: identifierOffer,
+    ...(isSponsored(offers) && { [gasSponsoringName]: gasSponsoringOffer }),
+  }
   if (bytesOf(always) > room) return {}
   const signed = signs ? signedBytes(resource.url, offers) + 1 : 0
   const isSigned = signs && bytesOf(always) + signed <= room
   const extensions = described(link, always, isSigned ? room - signed : room)
   return { extensions, isSigned }
+}
+
+/**
+ * Whether buyers can allow Permit2 by a permit of the token. The extension counts for all offers, and clients fail on a token without
+ * permits, so every token that is paid by Permit2 must have them.
+ */
+function isSponsored(offers: readonly Offer[]): boolean {
+  const byPermit2 = offers.filter(({ terms }) => isByPermit2(terms))
+  return (
+    byPermit2.some(({ settler }) => settler.sponsorsAllowance === true) &&
+    byPermit2.every(({ asset }) => asset.hasPermit === true)
+  )
 }
 
 function described(link: ServedLink, always: Extensions, room: number): Extensions {

@@ -1,7 +1,8 @@
+import { declareEip2612GasSponsoringExtension } from '@x402/extensions'
 import t from 'tap'
 import { newBuyer, read } from './helpers/buyers.ts'
 import { startChains } from './helpers/chains.ts'
-import { buyTwenty, startMetered } from './helpers/metered.ts'
+import { buySponsored, buyTwenty, startMetered } from './helpers/metered.ts'
 import { startProduct } from './helpers/product.ts'
 
 t.test('an unmodified client pays what its call has used', async (t) => {
@@ -56,7 +57,7 @@ t.test('an unmodified client pays what its call has used', async (t) => {
 t.test('an unmodified client pays a token without EIP-3009 by Permit2', async (t) => {
   const chains = await startChains(t)
   const [chain] = chains.both
-  const token = { network: chain.network, address: chain.usdc, transferMethod: 'permit2' }
+  const token = { network: chain.network, address: chain.usdc, transferMethod: 'permit2', hasPermit: false }
   const product = await startProduct(t, { sections: { assets: [token] } }, chains)
   const target = `${await product.addLink('exact')}?n=1`
   const buyer = await newBuyer(chains, chain)
@@ -69,5 +70,29 @@ t.test('an unmodified client pays a token without EIP-3009 by Permit2', async (t
   t.match(bought, { status: 200, receipt: { success: true, amount: '10000', payer: buyer.address } })
   t.equal(await chain.balance(product.payTo(chain)), 10_000n)
 })
+
+t.test('an unmodified client pays a token with permits by Permit2 at once', async (t) => {
+  const chains = await startChains(t)
+  const [chain] = chains.both
+  const token = { network: chain.network, address: chain.usdc, transferMethod: 'permit2' }
+  const product = await startProduct(t, { sections: { assets: [token] } }, chains)
+  const target = `${await product.addLink('exact')}?n=1`
+  const offer = JSON.parse(
+    Buffer.from((await fetch(target)).headers.get('payment-required')!, 'base64').toString(),
+  )
+  const [declared] = Object.values(declareEip2612GasSponsoringExtension())
+  t.match(offer.extensions.eip2612GasSponsoring, {
+    info: declared!.info,
+    schema: { type: 'object', required: declared!.schema.required },
+  })
+  const buyer = await newBuyer(chains, chain)
+  for (const paid of [10_000n, 20_000n]) {
+    const bought = await read(await buyer.fetchV2(target))
+    t.match(bought, { status: 200, receipt: { success: true, amount: '10000', payer: buyer.address } })
+    t.equal(await chain.balance(product.payTo(chain)), paid)
+  }
+})
+
+t.test('the first calls of 20 buyers at once need no allowance', (t) => buySponsored(t, {}, 0))
 
 t.test('20 calls at once are each charged what they have used', (t) => buyTwenty(t, {}, 0))

@@ -42,6 +42,11 @@ export const reasons = {
   permit2Balance: 'permit2_insufficient_balance',
   permit2NotDeployed: 'permit2_proxy_not_deployed',
   permit2Simulation: 'permit2_simulation_failed',
+  eip2612Form: 'invalid_eip2612_extension_format',
+  eip2612From: 'eip2612_from_mismatch',
+  eip2612Asset: 'eip2612_asset_mismatch',
+  eip2612Spender: 'eip2612_spender_not_permit2',
+  eip2612Deadline: 'eip2612_deadline_expired',
   pending: 'settlement_pending',
   /** The specification's word for a fault that the payment did not cause. */
   verifyFault: 'unexpected_verify_error',

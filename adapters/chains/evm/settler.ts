@@ -197,6 +197,7 @@ export function createEvmSettler(given: EvmSettlerOptions): Settler {
     network,
     schemes: ['exact', 'upto'],
     isExclusive: true,
+    sponsorsAllowance: true,
     offerExtra: (_payTo, scheme) => (scheme === 'upto' ? uptoExtras.get(keys.preferred)! : none),
     minPriceAtomic: options.minPriceAtomic,
     check(payment, terms) {

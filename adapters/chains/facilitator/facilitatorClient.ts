@@ -2,6 +2,7 @@ import { isSameAddress } from '../../../core/domain/address.ts'
 import type { NetworkId } from '../../../core/domain/network.ts'
 import type { PaymentIdentity } from '../../../core/domain/payment.ts'
 import { type Egress, type EgressErrorCode, egressFailures } from '../../../core/ports/egress.ts'
+import { gasSponsoringName } from '../../../core/x402/gasSponsoring.ts'
 import { isObject } from '../../../core/x402/strictJson.ts'
 import type { PaymentPayload, PaymentRequirements, Scheme } from '../../../core/x402/types.ts'
 
@@ -92,7 +93,8 @@ function inWords(code: string): string {
 
 /**
  * The body of /verify and /settle (x402 v2, section "facilitator interface"). The inner payload is the same in versions 1 and 2, so
- * the gateway sends both as version 2. The terms are the link's own and not the client's copy.
+ * the gateway sends both as version 2. The terms are the link's own and not the client's copy. The buyer's permit for Permit2 goes
+ * along.
  *
  * @param mostAtomic the amount that the payer has authorized, if the terms have the lower amount to charge (scheme `upto`)
  */
@@ -102,7 +104,14 @@ export const facilitatorBody = (
   mostAtomic = terms.amount,
 ): object => ({
   x402Version: 2,
-  paymentPayload: { x402Version: 2, payload: payment.payload, accepted: { ...terms, amount: mostAtomic } },
+  paymentPayload: {
+    x402Version: 2,
+    payload: payment.payload,
+    accepted: { ...terms, amount: mostAtomic },
+    ...(payment.allowancePermit && {
+      extensions: { [gasSponsoringName]: { info: payment.allowancePermit } },
+    }),
+  },
   paymentRequirements: terms,
 })
 
@@ -113,6 +122,8 @@ type SupportedKind =
       readonly extra: Readonly<Record<string, unknown>>
       /** The fields of offers by `upto`. Undefined if the facilitator does not settle that scheme on the network. */
       readonly uptoExtra: Readonly<Record<string, unknown>> | undefined
+      /** Whether the facilitator sends a buyer's permit for Permit2 together with the payment. */
+      readonly sponsorsAllowance: boolean
     }
   /**
    * `isResponse` is true if the facilitator responded that it does not support the network. It is false if the facilitator was
@@ -147,7 +158,9 @@ export async function requestSupported(
   if (extra === undefined) {
     return { ok: false, isResponse: true, message: `it does not settle "exact" of x402 v2 on ${network}` }
   }
-  return { ok: true, extra, uptoExtra: extraOf('upto') }
+  const extensions = response.body['extensions']
+  const sponsorsAllowance = Array.isArray(extensions) && extensions.includes(gasSponsoringName)
+  return { ok: true, extra, uptoExtra: extraOf('upto'), sponsorsAllowance }
 }
 
 /** The meaning of a facilitator's response to /settle. */

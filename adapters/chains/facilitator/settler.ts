@@ -109,14 +109,18 @@ export async function createRemoteSettler(options: RemoteSettlerOptions): Promis
   if (!supported.ok)
     log.warn({ network, host, why: supported.message }, 'the facilitator did not return what it supports')
 
+  const sponsorsAllowance = supported.ok && supported.sponsorsAllowance
   const digests = isEvm ? new Digests(network, options.assets) : undefined
   // Public facilitators pass `v` to the token unchanged, but the token refuses 0 and 1.
-  const bodyOf = (payment: PaymentPayload, terms: PaymentRequirements, mostAtomic?: bigint): object =>
-    facilitatorBody(
-      digests === undefined ? payment : paymentWithTokensV(payment, terms.asset, digests),
+  const bodyOf = (payment: PaymentPayload, terms: PaymentRequirements, mostAtomic?: bigint): object => {
+    const { allowancePermit, ...plain } = payment
+    const sent = sponsorsAllowance ? payment : plain
+    return facilitatorBody(
+      digests === undefined ? sent : paymentWithTokensV(sent, terms.asset, digests),
       terms,
       mostAtomic?.toString(),
     )
+  }
   const verify = async (
     payment: PaymentPayload,
     terms: PaymentRequirements,
@@ -273,6 +277,7 @@ export async function createRemoteSettler(options: RemoteSettlerOptions): Promis
     id: url,
     network,
     schemes: uptoExtra === undefined ? ['exact'] : ['exact', 'upto'],
+    sponsorsAllowance,
     offerExtra: (_payTo, scheme) => extraFor(scheme),
     check,
     async verify(payment, terms, identity, { storeId }) {

@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { SettlementAttempt } from '../../../core/domain/payment.ts'
-import { signPermit, uptoTerms } from '../../../test/helpers/chains/evm/permit2.ts'
+import { signAllowance, signPermit, uptoTerms } from '../../../test/helpers/chains/evm/permit2.ts'
 import { recordOf, remember, seller } from '../../../test/helpers/chains/evm/settler.ts'
 import { start, startFacilitator } from '../../../test/helpers/chains/facilitator/facilitator.ts'
 import { setStage } from '../../../test/helpers/chains/facilitator/referenceFacilitator.ts'
@@ -48,6 +48,31 @@ for (const [what, isRead] of [
       status: 'settled',
       chargedAtomic: 3_000n,
     })
+  })
+}
+
+for (const isSponsored of [true, false]) {
+  t.test(`a permit for Permit2 is sent only to a facilitator that takes it: ${isSponsored}`, async (t) => {
+    const { chain, reference, buyer } = await setStage(t, isSponsored ? ['eip2612GasSponsoring'] : [])
+    const settler = await start(t, reference.url, { rpcUrls: [chain.rpcUrl] })
+    t.equal(settler.sponsorsAllowance, isSponsored)
+    const terms = uptoTerms({ settler })
+    const payment = {
+      ...(await signPermit(buyer, terms)),
+      allowancePermit: await signAllowance(buyer, terms),
+    }
+    const checked = await settler.check(payment, terms)
+    if (!checked.ok) return t.fail(checked.message)
+    const { identity } = checked
+    const verified = await settler.verify(payment, terms, identity, store)
+    if (!isSponsored) return t.match(verified, { reason: 'permit2_allowance_required' })
+    if (!verified.ok) return t.fail(verified.message)
+    const charged = { ...terms, amount: '3000' }
+    t.match(await settler.settle(payment, charged, identity, remember([]), verified.hold), {
+      status: 'settled',
+      chargedAtomic: 3_000n,
+    })
+    t.equal(await chain.balanceUsdc(seller as Hex), 3_000n)
   })
 }
 

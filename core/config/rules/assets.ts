@@ -42,12 +42,14 @@ function* checkAddress(asset: AssetConfig, at: Pointer, shownNetwork: string): I
 }
 
 function* checkFamily(asset: AssetConfig, at: Pointer, shownNetwork: string): Iterable<Finding> {
-  const { network, eip712, program, transferMethod } = asset
+  const { network, eip712, program, transferMethod, hasPermit } = asset
   const isSolana = familyOf(network) === 'solana'
   if (isSolana && eip712 !== undefined)
     yield mistake(`${at}/eip712`, `eip712 has no effect on network ${shownNetwork}.`)
   if (isSolana && transferMethod !== undefined)
     yield mistake(`${at}/transferMethod`, `transferMethod has no effect on network ${shownNetwork}.`)
+  if (isSolana && hasPermit !== undefined)
+    yield mistake(`${at}/hasPermit`, `hasPermit has no effect on network ${shownNetwork}.`)
   if (!isSolana && program !== undefined)
     yield mistake(`${at}/program`, `program has no effect on network ${shownNetwork}.`)
 }
@@ -63,8 +65,10 @@ function* checkCompleteness(asset: AssetConfig, at: Pointer, shownDecimals: stri
     }
     return
   }
+  // A buyer signs a permit of the token under the token's EIP-712 domain.
+  const isSigned = asset.transferMethod !== 'permit2' || asset.hasPermit === true
   const needed =
-    familyOf(asset.network) === 'eip155' && asset.transferMethod !== 'permit2'
+    familyOf(asset.network) === 'eip155' && isSigned
       ? (['symbol', 'decimals', 'eip712'] as const)
       : (['symbol', 'decimals'] as const)
   for (const name of needed) {

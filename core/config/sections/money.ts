@@ -356,7 +356,7 @@ export const assetsSection = {
         additionalProperties: false,
         required: ['name', 'version'],
         description:
-          'EIP-712 domain of the token contract (EVM), which is part of each signed payment. Required, except for the built-in USDC and with `transferMethod: permit2`.',
+          'EIP-712 domain of the token contract (EVM), which is part of each signed payment. Required, except for the built-in USDC and with `transferMethod: permit2` without `hasPermit`.',
         properties: {
           name: { type: 'string', minLength: 1, description: '`name` of the domain, such as `USD Coin`.' },
           version: {
@@ -370,6 +370,11 @@ export const assetsSection = {
         enum: ['eip3009', 'permit2'],
         description:
           'How buyers pay with the token (EVM): `eip3009` by a signature for the token, `permit2` by a signature for the Permit2 contract. With `permit2`, each buyer first has to allow Permit2 to move the token, so use it only for tokens without EIP-3009. Default: `eip3009`.',
+      },
+      hasPermit: {
+        type: 'boolean',
+        description:
+          'Whether the token has EIP-2612 permits (EVM). If so, a buyer who pays by Permit2 can allow it by a signature, which the gateway sends together with the payment (x402 extension `eip2612GasSponsoring`). The gateway then pays the gas of both. Default: true for the built-in USDC, false for other tokens.',
       },
       program: {
         enum: ['token', 'token-2022'],

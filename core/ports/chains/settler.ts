@@ -328,6 +328,8 @@ export interface Settler {
    * assign the same nonces.
    */
   readonly isExclusive?: true
+  /** True if the settler sends a buyer's permit for Permit2 together with the payment, and pays its gas (`eip2612GasSponsoring`). */
+  readonly sponsorsAllowance?: boolean
   /** The settler's own keys in the order of the configuration. If the settler is exclusive, each key has its own lease. */
   readonly keys?: readonly OwnKey[]
   /**

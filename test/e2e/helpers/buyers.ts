@@ -39,7 +39,8 @@ async function newEvmBuyer({ evm }: Chains, chain: Chain, amountAtomic: bigint):
   const privateKey = generatePrivateKey()
   const account = privateKeyToAccount(privateKey)
   await evm.mintUsdc(account.address, amountAtomic)
-  return { ...payingWith(chain, new ExactEvmScheme(account)), address: account.address, privateKey }
+  const scheme = new ExactEvmScheme(account, { rpcUrl: evm.rpcUrl })
+  return { ...payingWith(chain, scheme), address: account.address, privateKey }
 }
 
 async function newSolanaBuyer({ solana }: Chains, chain: Chain, amountAtomic: bigint): Promise<Buyer> {

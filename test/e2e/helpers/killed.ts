@@ -56,21 +56,26 @@ export const pointsOf = (settle: SettleMode): readonly KillPoint[] =>
 /**
  * Kills a gateway (SIGKILL) at one point of one paid call, starts another on the same data, and compares the ledger with
  * the chain: as many transfers as purchases, none lost, none double; then the buyer comes back with the same payment.
+ *
+ * @param payingBy the chain, or `permit2` for a sponsored payment by Permit2
  */
 export async function killAndRecover(
   t: Test,
-  chainName: 'evm' | 'solana',
+  payingBy: 'evm' | 'solana' | 'permit2',
   settle: SettleMode,
   point: KillPoint,
 ): Promise<void> {
   // Slots as long as the real chain's: a block hash has to outlive the recovery.
   const chains = await startChains(t, { solana: { slotMs: 400 } })
-  const chain = chains.both[chainName === 'evm' ? 0 : 1]
+  const chain = chains.both[payingBy === 'solana' ? 1 : 0]
   const { rpc, methods } = chain
   const log = { level: 'info', format: 'json' }
-  const config = await writeConfig(t, chains, { sections: { log } })
+  // The buyer has not allowed Permit2, so its payment comes with a permit of the token.
+  const assets =
+    payingBy === 'permit2' ? [{ network: chain.network, address: chain.usdc, transferMethod: 'permit2' }] : []
+  const config = await writeConfig(t, chains, { sections: { log, assets } })
   const wallets = newSellerWallets(chains)
-  const payTo = chainName === 'evm' ? wallets.base : wallets.solana
+  const payTo = payingBy === 'solana' ? wallets.solana : wallets.base
   const api = await startApi(t)
   const store = await openStore(config, chains.env, wallets)
 

@@ -18,11 +18,16 @@ export async function startMetered(t: Test, evm: LocalEvmOptions = {}, latencyMs
     price: { upTo: '0.01', by: 'header', otherwise: '0.01' },
   })
   const { api } = product
-  /** An unmodified client of scheme `upto`, registered as its documentation says. */
-  const newUptoBuyer = async () => {
+  /**
+   * An unmodified client of scheme `upto`, registered as its documentation says. With a node, it allows Permit2 by a permit if the
+   * offer accepts one.
+   */
+  const newUptoBuyer = async (options?: { readonly rpcUrl: string }) => {
     const account = privateKeyToAccount(generatePrivateKey())
     await chains.evm.mintUsdc(account.address, 1_000_000n)
-    const client = new x402HTTPClient(new x402Client().register(chain.network, new UptoEvmScheme(account)))
+    const client = new x402HTTPClient(
+      new x402Client().register(chain.network, new UptoEvmScheme(account, options)),
+    )
     const pay = wrapFetchWithPayment(fetch, client)
     return { address: account.address, pay: async (of: string) => read(await pay(of)) }
   }
@@ -45,6 +50,20 @@ export async function buyTwenty(t: Test, evm: LocalEvmOptions, latencyMs: number
   for (const { address } of buyers) await f.chains.evm.allowPermit2(address)
   f.states('2500')
   const calls = await Promise.all(Array.from({ length: 20 }, (_, n) => buyers[n % 2]!.pay(`${f.url}?n=${n}`)))
+  for (const call of calls)
+    t.match(call, { status: 200, receipt: { success: true, amount: '2500' } }, call.text)
+  t.equal(new Set(calls.map(({ receipt }) => receipt!.transaction)).size, 20)
+  t.equal(await f.chain.balance(f.payTo(f.chain)), 50_000n)
+  t.equal(f.api.calls.length, 20)
+}
+
+/** The first calls of 20 buyers at once, none of whom has allowed Permit2, are each charged what they have used. */
+export async function buySponsored(t: Test, evm: LocalEvmOptions, latencyMs: number) {
+  const f = await startMetered(t, evm, latencyMs)
+  const { rpcUrl } = f.chains.evm
+  const buyers = await Promise.all(Array.from({ length: 20 }, () => f.newUptoBuyer({ rpcUrl })))
+  f.states('2500')
+  const calls = await Promise.all(buyers.map(({ pay }, n) => pay(`${f.url}?n=${n}`)))
   for (const call of calls)
     t.match(call, { status: 200, receipt: { success: true, amount: '2500' } }, call.text)
   t.equal(new Set(calls.map(({ receipt }) => receipt!.transaction)).size, 20)

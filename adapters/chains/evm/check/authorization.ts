@@ -1,4 +1,5 @@
 import { addressForm, keccak256 } from '../../../../core/evm/hex.ts'
+import type { TokenPermit } from '../../../../core/evm/permit2.ts'
 import type { Refusal } from '../../../../core/ports/chains/settler.ts'
 import type { PaymentPayload, PaymentRequirements } from '../../../../core/x402/types.ts'
 import { refuse, refuseUnread } from '../../refusals.ts'
@@ -41,6 +42,8 @@ export interface Permit2Part {
   readonly spender: string
   /** The only account that may settle a payment by `upto`. Null for `exact`. */
   readonly facilitator: string | null
+  /** The payer's permit for Permit2, if it sent one. */
+  readonly allowance?: TokenPermit
 }
 
 export type AuthorizationRead = { readonly ok: true; readonly authorization: Authorization } | Refusal

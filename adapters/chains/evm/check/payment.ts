@@ -5,11 +5,11 @@ import { checksumAddress } from '../../../../core/evm/hex.ts'
 import { permit2Address } from '../../../../core/evm/permit2.ts'
 import type { Checked, Refusal } from '../../../../core/ports/chains/settler.ts'
 import type { Clock } from '../../../../core/ports/clock.ts'
-import type { PaymentPayload, PaymentRequirements } from '../../../../core/x402/types.ts'
+import { isByPermit2, type PaymentPayload, type PaymentRequirements } from '../../../../core/x402/types.ts'
 import { refuse, refuseForNow } from '../../refusals.ts'
 import { reasons } from '../reasons.ts'
 import { type Authorization, judgeTerms, readAuthorization, recoverSigner } from './authorization.ts'
-import { isByPermit2, judgePermit2Terms, readPermit2, strangePermit } from './permit2.ts'
+import { judgePermit2Terms, readPermit2, strangePermit } from './permit2.ts'
 import { Digests } from './signedPayment.ts'
 
 /**
@@ -66,7 +66,7 @@ export function createEvmCheck(options: EvmCheckOptions): EvmCheck {
     }
     const token = tokens.get(terms.asset.toLowerCase())
     const isPermit2 = isByPermit2(terms)
-    const read = isPermit2 ? readPermit2(payment.payload, isUpto) : readAuthorization(payment.payload)
+    const read = isPermit2 ? readPermit2(payment) : readAuthorization(payment.payload)
     if (!read.ok) return read
     const { authorization } = read
     const digest = token && digests.of(authorization, token.address)

@@ -87,7 +87,9 @@ export class PaymentCalls {
   ): Promise<PaymentCall | Refusal> {
     const read = readSigned(payment)
     if (!read.ok) return read
-    const authorization = withTokensV(read.authorization, asset, this.#deps.digests)
+    const signed = withTokensV(read.authorization, asset, this.#deps.digests)
+    const authorization = await this.#withNeededPermit(signed, asset, amountAtomic)
+    if ('ok' in authorization) return authorization
     const deployment = readDeployment(authorization.signature)
     if (deployment === undefined)
       return this.#prepared(payCall(asset, authorization, undefined, amountAtomic), authorization)
@@ -112,6 +114,33 @@ export class PaymentCalls {
     // This call deploys the wallet, so its next payment must not use the cached "no code".
     code.forget(authorization.from)
     return this.#prepared(payCall(asset, authorization, deployment, amountAtomic), authorization)
+  }
+
+  /**
+   * Leaves out the permit of a payment whose payer already lets Permit2 move enough. This is so if another account has submitted the
+   * permit. If the permit's nonce was used without that effect, the payment would only cost gas, so it is refused. If no node responds,
+   * the permit stays, because the proxy ignores a permit that fails.
+   */
+  async #withNeededPermit(
+    authorization: Authorization,
+    asset: string,
+    amountAtomic: bigint,
+  ): Promise<Authorization | Refusal> {
+    const { from, permit2: part } = authorization
+    if (part?.allowance === undefined) return authorization
+    const [allowed, next] = await this.#deps.rpc.many([
+      reading(permit2.allowance(asset, from)),
+      reading(permit2.permitNonce(asset, from)),
+    ])
+    const allowedAtomic = allowed?.ok ? wordOf(allowed.result) : undefined
+    const nonce = next?.ok ? wordOf(next.result) : undefined
+    if (allowedAtomic === undefined) return authorization
+    if (allowedAtomic >= amountAtomic) {
+      const { allowance: _, ...rest } = part
+      return { ...authorization, permit2: rest }
+    }
+    const isSpent = nonce !== undefined && nonce !== BigInt(part.allowance.nonce)
+    return isSpent ? allowanceMissing(asset, allowedAtomic, amountAtomic) : authorization
   }
 
   #prepared(call: EvmCall, authorization: Authorization): PaymentCall {
@@ -209,7 +238,7 @@ const meansOf = (asset: string, { from, permit2: part }: Authorization): RpcCall
 const allowanceInFlight: Refusal = {
   ...sumInFlight,
   message:
-    'Permit2 may not move enough of the payer’s tokens for all of its payments in progress. Nothing was charged. Try again with the same payment when they have settled, or raise the allowance.',
+    'Permit2 may not move enough of the payer’s tokens for all of its payments in progress. Nothing was charged. Try again when they have settled, with a new payment if this one has a permit (EIP-2612), or raise the allowance.',
 }
 
 const noToken = (asset: string): Refusal => refuse(reasons.notDeployed, `No token exists at ${asset}.`)
@@ -269,15 +298,17 @@ async function explainPermit2(
   if (balanceAtomic !== undefined && balanceAtomic < BigInt(value))
     return refuse(reasons.permit2Balance, `The payer has ${balanceAtomic} atomic units, expected ${value}.`)
   if (allowedAtomic !== undefined && allowedAtomic < BigInt(value))
-    return {
-      ...refuse(
-        reasons.permit2Allowance,
-        `Permit2 may move ${allowedAtomic} atomic units of the payer's tokens, expected at least ${value}. Call approve(${checksumAddress(permit2Address)}, amount) of the token ${asset} once, from the payer's wallet. Then pay again.`,
-      ),
-      extra: { approval: approvalCall(asset) },
-    }
+    return allowanceMissing(asset, allowedAtomic, BigInt(value))
   return refuse(reasons.permit2Simulation, `The transfer would fail on chain: ${printable(error.message)}`)
 }
+
+const allowanceMissing = (asset: string, allowedAtomic: bigint, neededAtomic: bigint): Refusal => ({
+  ...refuse(
+    reasons.permit2Allowance,
+    `Permit2 may move ${allowedAtomic} atomic units of the payer's tokens, expected at least ${neededAtomic}. Call approve(${checksumAddress(permit2Address)}, amount) of the token ${asset} once, from the payer's wallet. Then pay again.`,
+  ),
+  extra: { approval: approvalCall(asset) },
+})
 
 function reasonOf(message: string): string {
   if (/expired/i.test(message)) return reasons.validBefore

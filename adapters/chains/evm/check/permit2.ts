@@ -1,9 +1,10 @@
 import { addressForm, keccak256 } from '../../../../core/evm/hex.ts'
 import { permit2Address, permit2Proxies } from '../../../../core/evm/permit2.ts'
 import type { Refusal } from '../../../../core/ports/chains/settler.ts'
-import type { PaymentRequirements } from '../../../../core/x402/types.ts'
+import type { PaymentPayload, PaymentRequirements } from '../../../../core/x402/types.ts'
 import { refuse, refuseUnread } from '../../refusals.ts'
 import { reasons } from '../reasons.ts'
+import { judgeAllowancePermit, withAllowancePermit } from './allowancePermit.ts'
 import {
   type Authorization,
   type AuthorizationRead,
@@ -18,15 +19,18 @@ import {
   writeUint,
 } from './authorization.ts'
 
-/** Whether a payment for these terms is an authorization of Permit2. */
-export const isByPermit2 = ({ scheme, extra }: PaymentRequirements): boolean =>
-  scheme === 'upto' || extra['assetTransferMethod'] === 'permit2'
-
 /**
- * Reads the `payload` of an x402 payment by Permit2. The function ignores inherited properties, accepts one spelling of each number
- * and never throws.
+ * Reads an x402 payment by Permit2, with the permit that may accompany it. The function ignores inherited properties, accepts one
+ * spelling of each number and never throws.
  */
-export function readPermit2(payload: unknown, isUpto: boolean): AuthorizationRead {
+export const readPermit2 = ({
+  payload,
+  scheme,
+  allowancePermit,
+}: Pick<PaymentPayload, 'payload' | 'scheme' | 'allowancePermit'>): AuthorizationRead =>
+  withAllowancePermit(readPayload(payload, scheme === 'upto'), allowancePermit)
+
+function readPayload(payload: unknown, isUpto: boolean): AuthorizationRead {
   const fields = own(payload, 'permit2Authorization')
   if (typeof fields !== 'object' || fields === null) {
     return own(payload, 'authorization') === undefined
@@ -140,6 +144,7 @@ export function judgePermit2Terms(
     return refuse(reasons.permit2Deadline, `Expected deadline within ${terms.maxTimeoutSeconds} seconds.`)
   if (Number(validAfter) > nowSeconds)
     return refuse(reasons.permit2NotYetValid, 'Expected witness.validAfter not to be in the future.')
+  return permit2?.allowance && judgeAllowancePermit(permit2.allowance.deadline, nowSeconds)
 }
 
 const typeHash = (type: string): Uint8Array => keccak256(Buffer.from(type, 'utf8'))

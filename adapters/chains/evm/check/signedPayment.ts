@@ -15,10 +15,10 @@ import {
 import { permit2Digest, permit2Separator, readPermit2 } from './permit2.ts'
 
 /** Reads the signed authorization of a payment, of either kind, without comparing it with terms. */
-export const readSigned = ({ scheme, payload }: PaymentPayload): AuthorizationRead =>
-  own(payload, 'permit2Authorization') === undefined
-    ? readAuthorization(payload)
-    : readPermit2(payload, scheme === 'upto')
+export const readSigned = (payment: PaymentPayload): AuthorizationRead =>
+  own(payment.payload, 'permit2Authorization') === undefined
+    ? readAuthorization(payment.payload)
+    : readPermit2(payment)
 
 /** Computes what payers sign on one network. */
 export class Digests {

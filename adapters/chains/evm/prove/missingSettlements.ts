@@ -1,8 +1,9 @@
 import type { NetworkId } from '../../../../core/domain/network.ts'
 import { evmPaymentKey, evmPaymentKeyPrefix, type PaymentKey } from '../../../../core/domain/payment.ts'
 import { checksumAddress } from '../../../../core/evm/hex.ts'
-import { readTransferEvent, topics } from '../../../../core/evm/token.ts'
-import type { LogEntry, Receipt } from '../../../../core/evm/transferProof.ts'
+import { permit2Address, permit2Proxies, readSettleCall } from '../../../../core/evm/permit2.ts'
+import { type EvmCall, readTransferEvent, topics } from '../../../../core/evm/token.ts'
+import { findTransfer, type LogEntry, type Receipt } from '../../../../core/evm/transferProof.ts'
 import type {
   MissingSettlement,
   PastQuery,
@@ -100,9 +101,14 @@ export function createMissingSettlements(
         rpc,
         sent.map(({ transaction }) => transaction),
       )
-      const settled = sent.map(({ transaction }) => {
+      const settled = sent.map(({ transaction, to, input }) => {
         const receipt = receipts.get(transaction)
-        return receipt && authorizedTransfers(network, receipt, assets)
+        if (receipt === undefined) return undefined
+        const call = { to: to ?? '', data: input }
+        const byPermit = settledByPermit(network, assets, transaction, call)
+        return byPermit && isIn(receipt, byPermit, call)
+          ? [byPermit.payment]
+          : authorizedTransfers(network, receipt, assets)
       })
       const missing = await missingAmong(settled.flatMap((all = []) => all.map(({ key }) => key)))
       for (const [i, { from, nonce }] of sent.entries()) {
@@ -159,6 +165,42 @@ export function settledBy(
   }
 }
 
+/** A payment by Permit2 that a call makes if it succeeds. */
+interface PermitSettlement {
+  readonly payment: MissingSettlement
+  readonly nonce: string
+}
+
+/**
+ * The payment that a call of a proxy of Permit2 makes. Undefined for another call, or if its token is not one of these.
+ *
+ * @param assets addresses in any case
+ */
+export function settledByPermit(
+  network: NetworkId,
+  assets: readonly string[],
+  transaction: string,
+  call: EvmCall,
+): PermitSettlement | undefined {
+  const settled = readSettleCall(call)
+  const asset = settled && assets.find((one) => one.toLowerCase() === settled.token)
+  if (settled === undefined || asset === undefined) return undefined
+  const { from, to, nonce, amountAtomic } = settled
+  const payment = {
+    key: evmPaymentKey(evmPaymentKeyPrefix(network, permit2Address), from, nonce),
+    transaction: transaction.toLowerCase(),
+    asset,
+    payer: checksumAddress(from),
+    payTo: checksumAddress(to),
+    amountAtomic,
+  }
+  return { payment, nonce }
+}
+
+/** Whether the events of the call's transaction prove the payment. */
+const isIn = (receipt: Receipt, { payment, nonce }: PermitSettlement, call: EvmCall): boolean =>
+  findTransfer({ ...receipt, call }, { ...payment, nonce }) !== undefined
+
 /**
  * Lower-case wallet address in an event's word.
  * @param word 32 bytes, hex without 0x
@@ -201,9 +243,11 @@ export async function unaccountedNonces(
   const sent = await named(rpc, sender, open)
   const recent = sent.filter((one) => one !== undefined && one.block >= oldest) as SentTransaction[]
   const settled = await missing.read(recent)
-  const assets = new Set(question.assets.map((asset) => asset.toLowerCase()))
-  // Transactions of this installation are fillers (empty transactions that use up a nonce), batches, or calls of a token.
-  const isOurs = ({ to }: SentTransaction) => to === sender || to === multicall3 || assets.has(to ?? '')
+  const assets = question.assets.map((asset) => asset.toLowerCase())
+  // Transactions of this installation are fillers (empty transactions that use up a nonce), batches, or calls of a token or a proxy
+  // of Permit2.
+  const own = new Set([sender, multicall3, ...Object.values(permit2Proxies), ...assets])
+  const isOurs = ({ to }: SentTransaction) => own.has(to ?? '')
   const foreign = recent.filter((one, i) => settled[i] === 0 && !isOurs(one)).length
   const unread = open.filter((nonce, i) => nonce > lastInLedger && sent[i] === undefined).length
   return foreign + unread === 0 ? undefined : { sender, lastInLedger, next, foreign, unread }

@@ -5,6 +5,14 @@ import type { Test } from 'tap'
 import t from 'tap'
 import type { PaymentKey } from '../../../../core/domain/payment.ts'
 import type { PastQuery } from '../../../../core/ports/chains/pastSettlements.ts'
+import type { PaymentRequirements } from '../../../../core/x402/types.ts'
+import {
+  exactTerms,
+  proxies,
+  signAllowance,
+  signPermit,
+  uptoTerms,
+} from '../../../../test/helpers/chains/evm/permit2.ts'
 import {
   newAccount,
   remember,
@@ -175,6 +183,56 @@ t.test(
     t.equal(sender, sender.toLowerCase())
   },
 )
+
+t.test('payments by Permit2 are found by their calls, with and without a permit of the token', async (t) => {
+  const f = await shop(t)
+  const { chain, settler, buyer, search, known, numbers, sender } = f
+  const own = newAccount().address.toLowerCase()
+  const buy = async (terms: PaymentRequirements, amount: string, isSponsored = false) => {
+    const payment = {
+      ...(await signPermit(buyer, terms)),
+      ...(isSponsored && { allowancePermit: await signAllowance(buyer, terms) }),
+    }
+    const checked = await settler.check(payment, terms)
+    if (!checked.ok) throw new Error(checked.message)
+    const { identity } = checked
+    const outcome = await settler.settle(payment, { ...terms, amount }, identity, remember([]))
+    if (outcome.status !== 'settled') throw new Error(outcome.reason)
+    return { key: identity.key, payer: identity.payer, transaction: outcome.transaction! }
+  }
+  const sponsored = await buy(uptoTerms(f), '4000', true)
+  await chain.allowPermit2(buyer.address)
+  const used = await buy(uptoTerms(f), '7')
+  const whole = await buy(exactTerms(), '10000')
+  const all = [sponsored, used, whole]
+  await sendUsdc(chain, buyer.address, seller as Hex, 7n)
+
+  const found = await search()
+  t.strictSame(found.keys, keysOf(all))
+  t.match(found, { seen: 3, byOthers: 0, nonces: { length: 0 } })
+  t.match(
+    found.missing.find(({ key }) => key === used.key),
+    { ...used, asset: usdc.address, amountAtomic: 7n },
+  )
+  known.add(used.key)
+  t.strictSame((await search()).keys, keysOf([sponsored, whole]))
+  for (const { key } of all) known.add(key)
+  t.match(await search(), { missing: { length: 0 }, seen: 3 })
+  known.clear()
+  t.match(await search({ senders: [newAccount().address] }), { missing: { length: 0 }, byOthers: 3 })
+
+  // A sale to a wallet that is not in the ledger is found by its nonce, and one that reverted is the settler's own.
+  for (const { key } of all) known.add(key)
+  numbers.add(0).add(1).add(2)
+  const lost = await buy({ ...exactTerms(), payTo: own }, '10000')
+  t.match(await search(), { keys: [lost.key], nonces: { length: 0 } })
+  await chain.send({ from: sender as Hex, to: proxies.exact, data: '0x', gas: '0x186a0' }).catch(() => {})
+  t.match((await search()).nonces, { length: 0 })
+
+  const away = f.rpc.add('eth_getTransactionByHash', { kind: 'error', code: -32_000, message: 'away' })
+  t.match((await search()).fault, /expected the transactions of all transfers/)
+  away()
+})
 
 t.test('a node that limits what it answers is asked for less, and every block once', async (t) => {
   const { chain, sell, search } = await shop(t)

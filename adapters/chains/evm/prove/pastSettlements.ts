@@ -17,9 +17,10 @@ import {
   type MissingSettlements,
   sentTransactions,
   settledBy,
+  settledByPermit,
   unaccountedNonces,
 } from './missingSettlements.ts'
-import { hex, logsOf } from './pastBlocks.ts'
+import { callsOf, hex, logsOf } from './pastBlocks.ts'
 
 /** Wallets per `eth_getLogs`. Nodes limit the list of topics. Geth's limit is 1,000. */
 const WALLETS_PER_QUERY = 500
@@ -115,7 +116,7 @@ async function readBack(parts: Reading): Promise<BackwardsRead> {
   return { seen, byOthers, fromMs: question.sinceMs }
 }
 
-/** Payments by authorization to the sellers' wallets, in the chain's order. Their receipts prove them. */
+/** Payments by authorization or by Permit2 to the sellers' wallets, in the chain's order. Their receipts prove them. */
 async function paymentsIn(
   rpc: Rpc,
   network: NetworkId,
@@ -147,6 +148,10 @@ async function paymentsIn(
 
   const usesIn = Map.groupBy(used.value, (log) => log.transactionHash.toLowerCase())
   const found = new Map<string, MissingSettlement>()
+  const others: LogEntry[] = []
+  const note = (payment: MissingSettlement | undefined) => {
+    if (payment !== undefined && !found.has(payment.key)) found.set(payment.key, payment)
+  }
   for (const transfer of transfers) {
     const { address, transactionHash } = transfer
     const before = (usesIn.get(transactionHash.toLowerCase()) ?? []).filter(
@@ -157,11 +162,33 @@ async function paymentsIn(
     )
     const use = before.toSorted((a, b) => Number(a.logIndex) - Number(b.logIndex)).at(-1)
     const asset = assets.find((one) => one.toLowerCase() === address.toLowerCase())
-    if (use === undefined || asset === undefined) continue
-    const payment = settledBy(network, asset, use, transfer)
-    if (payment !== undefined && !found.has(payment.key)) found.set(payment.key, payment)
+    if (use === undefined) others.push(transfer)
+    else if (asset !== undefined) note(settledBy(network, asset, use, transfer))
+  }
+
+  // Permit2 emits no event, so the transaction's call shows whether a transfer is a payment.
+  const hashes = others.map(({ transactionHash }) => transactionHash)
+  const calls = await callsOf(rpc, hashes)
+  if (hashes.some((hash) => !calls.has(hash)))
+    return {
+      ok: false,
+      error: new RpcUnreachable('expected the transactions of all transfers from the node'),
+    }
+  for (const transfer of others) {
+    const { transactionHash, address } = transfer
+    const settled = settledByPermit(network, [address], transactionHash, calls.get(transactionHash)!)
+    if (settled !== undefined && isTransferOf(transfer, settled.payment)) note(settled.payment)
   }
   return { ok: true, value: [...found.values()] }
+}
+
+const isTransferOf = (transfer: LogEntry, { payer, payTo, amountAtomic }: MissingSettlement): boolean => {
+  const moved = readTransferEvent(transfer)
+  return (
+    moved?.from === addressWord(payer) &&
+    moved.to === addressWord(payTo) &&
+    moved.amountAtomic === amountAtomic
+  )
 }
 
 async function logsFor(rpc: Rpc, calls: readonly RpcCall[]): Promise<WindowRead<LogEntry[]>> {

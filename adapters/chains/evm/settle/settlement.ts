@@ -83,7 +83,11 @@ export class Settlement {
   ): Promise<Landed> {
     const { options, keys, calls, batches } = this.#deps
     const prepared = await calls.prepare(payment, identity, identity.amountAtomic)
-    if (!prepared.ok) return rejected(prepared)
+    if (!prepared.ok) {
+      // The payer has used up the permit of its token since the verification, so this counts as a failure of the payer.
+      if (prepared.transient !== true) flight.refused()
+      return rejected(prepared)
+    }
     let sent: Sent | Refusal = notBegun
     let likelyWei = 0n
     try {

@@ -1,7 +1,13 @@
 import { randomBytes } from 'node:crypto'
+import { encodeFunctionData, parseAbi } from 'viem'
 import type { PrivateKeyAccount } from 'viem/accounts'
 import type { Hex } from '../../../../adapters/chains/evm/rpc/nodes.ts'
-import { type PaymentPayload, type PaymentRequirements, permit2Types } from '../../../../core/x402/types.ts'
+import {
+  type AllowancePermit,
+  type PaymentPayload,
+  type PaymentRequirements,
+  permit2Types,
+} from '../../../../core/x402/types.ts'
 import { PERMIT2_ADDRESS } from '../../../../localnet/evm/startLocalEvm.ts'
 import { network, type SettlerFixture, termsOf } from './settler.ts'
 
@@ -75,3 +81,53 @@ export async function signPermit(
   const payload = { signature: signature?.(signed) ?? signed, permit2Authorization }
   return { x402Version: 2, scheme, network, payload, accepted: { ...terms } }
 }
+
+/** A permit of the token (EIP-2612) for Permit2, as the extension `eip2612GasSponsoring` carries it; `changes` are signed. */
+export async function signAllowance(
+  account: PrivateKeyAccount,
+  { amount, asset, maxTimeoutSeconds }: PaymentRequirements,
+  changes: Partial<AllowancePermit> = {},
+): Promise<AllowancePermit> {
+  const fields = {
+    from: account.address,
+    asset,
+    spender: PERMIT2_ADDRESS,
+    amount,
+    nonce: '0',
+    deadline: String(Math.floor(Date.now() / 1000) + maxTimeoutSeconds),
+    version: '1',
+    ...changes,
+  }
+  const signature = await account.signTypedData({
+    domain: { name: 'USDC', version: '2', chainId: 84532, verifyingContract: asset as Hex },
+    types: {
+      Permit: [
+        { name: 'owner', type: 'address' },
+        { name: 'spender', type: 'address' },
+        { name: 'value', type: 'uint256' },
+        { name: 'nonce', type: 'uint256' },
+        { name: 'deadline', type: 'uint256' },
+      ],
+    },
+    primaryType: 'Permit',
+    message: {
+      owner: fields.from as Hex,
+      spender: fields.spender as Hex,
+      value: BigInt(fields.amount),
+      nonce: BigInt(fields.nonce),
+      deadline: BigInt(fields.deadline),
+    },
+  })
+  return { ...fields, signature: changes.signature ?? signature }
+}
+
+/** The call of the token by which any account can submit a permit. */
+export const permitCall = ({ from, asset, spender, amount, deadline, signature }: AllowancePermit) => ({
+  to: asset as Hex,
+  data: encodeFunctionData({
+    abi: parseAbi([
+      'function permit(address owner, address spender, uint256 value, uint256 deadline, bytes signature)',
+    ]),
+    args: [from as Hex, spender as Hex, BigInt(amount), BigInt(deadline), signature as Hex],
+  }),
+})

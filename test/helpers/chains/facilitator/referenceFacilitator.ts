@@ -22,7 +22,7 @@ export async function paymentFor(settler: Awaited<ReturnType<typeof start>>, acc
 }
 
 /** The reference facilitator with a key of the chain. */
-async function startReference(t: Test, chain: LocalEvm) {
+async function startReference(t: Test, chain: LocalEvm, extensions: readonly string[]) {
   const account = mnemonicToAccount(LOCAL_EVM_MNEMONIC, { addressIndex: 5 })
   const client = createWalletClient({
     account,
@@ -37,6 +37,7 @@ async function startReference(t: Test, chain: LocalEvm) {
   const facilitator = new x402Facilitator()
     .register(network, new ExactEvmScheme(signer))
     .register(network, new UptoEvmScheme(signer))
+  for (const key of extensions) facilitator.registerExtension({ key })
   return startFacilitator(t, {
     supported: () => facilitator.getSupported(),
     verify: ({ paymentPayload, paymentRequirements }) =>
@@ -46,11 +47,15 @@ async function startReference(t: Test, chain: LocalEvm) {
   })
 }
 
-/** A chain, the reference facilitator on it, and a buyer who has one USDC. */
-export async function setStage(t: Test) {
+/**
+ * A chain, the reference facilitator on it, and a buyer who has one USDC.
+ *
+ * @param extensions names of the x402 extensions that the facilitator has
+ */
+export async function setStage(t: Test, extensions: readonly string[] = []) {
   const chain = await startLocalEvm()
   t.teardown(() => chain.close())
-  const reference = await startReference(t, chain)
+  const reference = await startReference(t, chain, extensions)
   const buyer = newAccount()
   await chain.mintUsdc(buyer.address, 1_000_000n)
   return { chain, reference, buyer }
