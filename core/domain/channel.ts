@@ -56,3 +56,14 @@ export interface Channel extends ChannelOnChain {
 /** The total that the contract would accept as claimed, in atomic units. The balance is lower than the vouchers if a deposit has left the chain. */
 export const claimable = ({ balance, charged }: Channel): AtomicAmount =>
   charged < balance ? charged : balance
+
+/**
+ * The part of the total that cannot be claimed, because the balance is gone: the payer has withdrawn it, or its deposit has left the
+ * chain. In atomic units.
+ */
+export const writtenOff = ({ balance, charged }: Pick<Channel, 'balance' | 'charged'>): AtomicAmount =>
+  charged > balance ? charged - balance : 0n
+
+/** The part of the total that a claim would pay, in atomic units. */
+export const unclaimed = (channel: Pick<Channel, 'balance' | 'charged' | 'totalClaimed'>): AtomicAmount =>
+  channel.charged - channel.totalClaimed - writtenOff(channel)

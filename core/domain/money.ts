@@ -53,6 +53,14 @@ export function convertPrice(priceAtomic: AtomicAmount, usdPerUnit: string, deci
   return (numerator + rate - 1n) / rate
 }
 
+/**
+ * The value of an amount of an asset at the rate of the configuration, in units of 10^-18 USD.
+ *
+ * @param usdPerUnit as in {@link convertPrice}
+ */
+export const valueE18 = (amount: AtomicAmount, usdPerUnit: string, decimals: number): bigint =>
+  (amount * parseAmount(usdPerUnit, 18)) / 10n ** BigInt(decimals)
+
 function amountError(text: string, expected: string): TollgateError {
   const shown = text.length > 40 ? `${text.slice(0, 40)}…` : text
   return new TollgateError('VALIDATION_ERROR', `Expected ${expected}, got ${JSON.stringify(shown)}.`)

@@ -9,6 +9,10 @@ export const webhookEvents = {
     when: 'A payment is on chain and recorded as a purchase. Each purchase causes one such event.',
     data: '`status`: `settled` and `delivered` are sales',
   },
+  'channel.charged': {
+    when: 'Calls were charged to a payment channel. Each channel causes at most one such event a minute for each link, right after the minute.',
+    data: '`channelId`, `payer`, `linkId`, `slug`, `title`, `calls`, `amount`, `currency`, `chain`, `network`, `asset`, `from`, `to`',
+  },
   'payment.confirmed': {
     when: 'A payment session was paid. The payment also causes `purchase.confirmed`.',
     data: '`session`',

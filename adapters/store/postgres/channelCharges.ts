@@ -1,5 +1,5 @@
 import type { Channels } from '../../../core/ports/store/channels.ts'
-import { bytesOf, HOUR_MS, partOf } from '../repositories/channels.ts'
+import { bytesOf, HOUR_MS } from '../repositories/channels.ts'
 import type { Database } from './database.ts'
 import { queryRows } from './query.ts'
 
@@ -18,9 +18,9 @@ const charge = `
       headers = excluded.headers, media_type = excluded.media_type, body = excluded.body, receipt = excluded.receipt
     RETURNING id
   ), added AS (
-    INSERT INTO channel_sums (link_id, hour, network, asset, part, store_id, calls, amount)
-    SELECT $13, $14, $15, $16, $17, $18, 1, $19 FROM kept
-    ON CONFLICT (link_id, hour, network, asset, part) DO UPDATE SET calls = channel_sums.calls + 1,
+    INSERT INTO channel_sums (id, link_id, at, calls, amount)
+    SELECT id, $13, $14, 1, $15 FROM kept
+    ON CONFLICT (id, link_id, at) DO UPDATE SET calls = channel_sums.calls + 1,
       amount = (channel_sums.amount::numeric + excluded.amount::numeric)::text
   )
   SELECT 1 FROM charged`
@@ -47,10 +47,6 @@ export const createChannelCharges =
       response?.receipt ?? '',
       given.linkId,
       Math.floor(nowMs / HOUR_MS),
-      given.network,
-      given.asset,
-      partOf(id),
-      given.storeId,
       String(amountAtomic),
     ]
     const charged = await queryRows(pool, charge, values)

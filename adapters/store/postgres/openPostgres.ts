@@ -6,6 +6,7 @@ import type { Changes } from '../../../core/ports/store/changes.ts'
 import type { DataStore } from '../../../core/ports/store/store.ts'
 import { createApiKeys } from '../repositories/apiKeys.ts'
 import { createBrowserSessions } from '../repositories/browserSessions.ts'
+import { createChannelBooks } from '../repositories/channelBookReads.ts'
 import { createChannels } from '../repositories/channels.ts'
 import { createGasBook } from '../repositories/gasBook.ts'
 import { createImages } from '../repositories/images.ts'
@@ -120,6 +121,7 @@ export async function openPostgres(options: PostgresOptions): Promise<PostgresSt
     browserSessions: createBrowserSessions(calls, reads),
     changes,
     channels: { ...createChannels(calls, reads), charge: createChannelCharges(database) },
+    channelBooks: createChannelBooks(calls, reads, () => reads),
     gas: createGasBook(calls, reads),
     webhooks: createWebhooks(calls, reads, () => reads),
     sessions: createPaymentSessions(calls, reads, () => reads),

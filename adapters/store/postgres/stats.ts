@@ -42,13 +42,23 @@ export function createStats(database: Database): Stats {
     const candidates: Unit[] =
       bucketMs === undefined ? ['day', 'hour'] : bucketMs === DAY_MS ? ['day'] : ['hour']
     const unit = candidates.find((one) => isWhole(one, span))
-    return unit === undefined
-      ? counted(storeId, span, bucketMs)
-      : fromRollups(unit, storeId, span, bucketMs === undefined ? sql`0` : sql`s.at`)
+    if (unit !== undefined) {
+      const units = [unit, channelUnits[unit]]
+      return fromRollups(unit, units, storeId, span, bucketMs === undefined ? sql`0` : sql`s.at`)
+    }
+    // Sales by channels are counted by the hour, and a buyer who paid in both ways counts twice.
+    const key = bucketMs === undefined ? sql`0` : bucketMs === HOUR_MS ? sql`s.at` : sql`s.at / 24`
+    const [one, other] = await Promise.all([
+      counted(storeId, span, bucketMs),
+      fromRollups('hour', [channelUnits.hour], storeId, span, key),
+    ])
+    const byKey = Map.groupBy([...one, ...other], (row) => row['key'])
+    return [...byKey.values()].map((of) => of.reduce(plusSold))
   }
 
   async function fromRollups(
     unit: Unit,
+    kinds: readonly string[],
     storeId: string,
     { linkId, fromMs, toMs }: Span,
     key: RawBuilder<unknown>,
@@ -57,7 +67,7 @@ export function createStats(database: Database): Stats {
     const [from, to] = [Math.floor(fromMs / units[unit]), Math.ceil(toMs / units[unit])]
     const rows = await rowsOf(sql<Row>`
       SELECT ${key} AS key, ${summed} FROM sales_rollups s
-      WHERE s.unit = ${unit} AND s.scope = ${scope} AND s.at = ANY (${times(unit, from, to)}) GROUP BY 1`)
+      WHERE s.unit = ANY (${kinds}::text[]) AND s.scope = ${scope} AND s.at = ANY (${times(unit, from, to)}) GROUP BY 1`)
     return rows.map(withBuyers)
   }
 
@@ -179,7 +189,7 @@ export function createStats(database: Database): Stats {
           rowsOf(sql<Row>`
             SELECT i.id AS key, ${summed} FROM unnest(${linkIds}::text[]) AS i (id)
               CROSS JOIN LATERAL (
-                SELECT * FROM sales_rollups WHERE unit = 'day' AND scope = ${prefix} || i.id
+                SELECT * FROM sales_rollups WHERE unit IN ('day', 'channel_day') AND scope = ${prefix} || i.id
                   AND at = ANY (${times('day', Math.floor(fromMs / DAY_MS), Number.MAX_SAFE_INTEGER)}) OFFSET 0) s
             GROUP BY 1`).then((rows) => rows.map(withBuyers)),
           rowsOf(sql<Row>`
@@ -211,8 +221,26 @@ export function createStats(database: Database): Stats {
  * keeps it from reading the rows of other scopes in between.
  */
 const times = (unit: Unit, from: number, to: number) => sql`ARRAY(SELECT generate_series(
-  greatest(${from}::bigint, (SELECT min(at) FROM sales_rollups WHERE unit = ${unit})),
-  least(${to}::bigint - 1, coalesce((SELECT max(at) FROM sales_rollups WHERE unit = ${unit}), 0))))`
+  greatest(${from}::bigint, least((SELECT min(at) FROM sales_rollups WHERE unit = ${unit}),
+    (SELECT min(at) FROM sales_rollups WHERE unit = ${channelUnits[unit]}))),
+  least(${to}::bigint - 1, coalesce(greatest((SELECT max(at) FROM sales_rollups WHERE unit = ${unit}),
+    (SELECT max(at) FROM sales_rollups WHERE unit = ${channelUnits[unit]})), 0))))`
+
+/** The rollups of payment channels. */
+const channelUnits = { day: 'channel_day', hour: 'channel_hour' } as const
+
+const plusSold = (a: Row, b: Row): Row => {
+  const number = (name: string) => Number(a[name] ?? 0) + Number(b[name] ?? 0)
+  const amount = (name: string) => String(BigInt(String(a[name] ?? 0)) + BigInt(String(b[name] ?? 0)))
+  return {
+    key: a['key'],
+    calls: number('calls'),
+    buyers: number('buyers'),
+    revenue: amount('revenue'),
+    refunds: number('refunds'),
+    refunded: amount('refunded'),
+  }
+}
 
 const summed = sql`sum(s.calls) AS calls, sum(s.revenue_e18::numeric)::text AS revenue, sum(s.refunds) AS refunds,
   sum(s.refunded_e18::numeric)::text AS refunded, CASE WHEN count(*) > 1 THEN encode(string_agg(s.buyers, ''), 'base64') END AS buyers,

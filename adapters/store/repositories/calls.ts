@@ -1,6 +1,7 @@
 import type { Durability } from '../../../core/ports/store/ledger.ts'
 import { apiKeyWrites } from './apiKeys.ts'
 import { browserSessionWrites } from './browserSessions.ts'
+import { channelBookWrites } from './channelBooks.ts'
 import { channelWrites } from './channels.ts'
 import { gasBookWrites } from './gasBook.ts'
 import { imageWrites } from './images.ts'
@@ -21,6 +22,7 @@ export const repositories = {
   apiKeys: apiKeyWrites,
   browserSessions: browserSessionWrites,
   channels: channelWrites,
+  channelBooks: channelBookWrites,
   signInNonces: signInNonceWrites,
   gasBook: gasBookWrites,
   leases: leaseWrites,

@@ -7,20 +7,15 @@ import type {
   OwnedChannel,
   UnclaimedChannel,
 } from '../../../core/ports/store/channels.ts'
-import { type CallsOf, locked, type Reads, row, type Steps, type Tx } from './transaction.ts'
+import { type CallsOf, locked, part, type Reads, row, type Steps, type Tx, words } from './transaction.ts'
 
-/** Rows of a link's sums per hour. */
-const PARTS = 16
 export const HOUR_MS = 3_600_000
-
-/** The row of the sums of its link and hour that has the sums of a channel. */
-export const partOf = (id: ChannelId): number => Number.parseInt(id.slice(2, 4), 16) % PARTS
 
 export const bytesOf = (hex: string): Uint8Array => new Uint8Array(Buffer.from(hex.slice(2), 'hex'))
 const hexOf = (bytes: Uint8Array): string =>
   `0x${Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('hex')}`
 
-interface ChannelRow {
+export interface ChannelRow {
   readonly id: Uint8Array
   readonly charged: string
   readonly signature: Uint8Array | null
@@ -44,7 +39,14 @@ interface ChannelRow {
   readonly salt: string
 }
 
-const channelOf = (given: ChannelRow): Channel => ({
+/** The columns of a channel's config, of the alias `k`, for {@link channelOf}. */
+export const configColumns = (() => {
+  const columns = `k.network, k.store_id, k.payer, k.payer_authorizer, k.receiver, k.receiver_authorizer, k.token,
+    k.withdraw_delay, k.salt`
+  return words(columns, columns)
+})()
+
+export const channelOf = (given: ChannelRow): Channel => ({
   id: hexOf(given.id),
   network: given.network,
   storeId: given.store_id,
@@ -68,8 +70,7 @@ const channelOf = (given: ChannelRow): Channel => ({
 
 /** Takes the row for a process, unless a process with a valid lease has it. */
 function* take(tx: Tx, id: Uint8Array, owner: number): Steps<OwnedChannel | 'busy' | undefined> {
-  const found = yield* tx.one<ChannelRow>`SELECT c.*, k.network, k.store_id, k.payer, k.payer_authorizer,
-      k.receiver, k.receiver_authorizer, k.token, k.withdraw_delay, k.salt
+  const found = yield* tx.one<ChannelRow>`SELECT c.*, ${configColumns}
     FROM channels c JOIN channel_configs k ON k.id = c.id WHERE c.id = ${id} ${locked}`
   if (found === undefined) return undefined
   if (found.owner !== null && found.owner !== owner) {
@@ -100,6 +101,8 @@ export const channelWrites = {
       token: config.token,
       withdraw_delay: config.withdrawDelay,
       salt: config.salt,
+      opened_at_ms: tx.nowMs,
+      base: String(channel.charged),
     })} ON CONFLICT (id) DO NOTHING`
     yield* tx.run`INSERT INTO channels ${row({
       id,
@@ -117,8 +120,7 @@ export const channelWrites = {
 
   *update(tx: Tx, channelId: ChannelId, state: ChannelOnChain): Steps<bigint> {
     const id = bytesOf(channelId)
-    const found = yield* tx.one<ChannelRow>`SELECT c.*, k.network, k.store_id, k.token
-      FROM channels c JOIN channel_configs k ON k.id = c.id WHERE c.id = ${id} ${locked}`
+    const found = yield* tx.one<ChannelRow>`SELECT * FROM channels WHERE id = ${id} ${locked}`
     if (found === undefined) return 0n
     const { balance, totalClaimed, pendingWithdrawal, refundNonce } = state
     yield* tx.run`UPDATE channels SET balance = ${String(balance)}, claimed = ${String(totalClaimed)},
@@ -126,20 +128,19 @@ export const channelWrites = {
       refund_nonce = ${String(refundNonce)} WHERE id = ${id}`
     const charged = BigInt(found.charged)
     // Only a database that was restored from a copy is behind the contract. What is claimed was charged, and is not sold again.
-    if (totalClaimed > charged)
+    if (totalClaimed > charged) {
       yield* tx.run`UPDATE channels SET charged = ${String(totalClaimed)}, signature = NULL WHERE id = ${id}`
+      yield* addLostCalls(tx, id, totalClaimed - charged)
+    }
     // The block of a claim can leave the chain, and the channel has to be claimed again then.
     if (totalClaimed < charged)
       yield* tx.run`UPDATE channels SET unclaimed_since_ms = coalesce(unclaimed_since_ms, ${tx.nowMs})
         WHERE id = ${id} AND signature IS NOT NULL`
     const risen = totalClaimed - BigInt(found.claimed)
     if (risen === 0n) return 0n
-    const { store_id: storeId, network, token: asset } = found
-    const before = yield* tx.one<{ amount: string }>`SELECT amount FROM channel_claims
-      WHERE store_id = ${storeId} AND network = ${network} AND asset = ${asset} ${locked}`
-    const amount = String(BigInt(before?.amount ?? 0) + risen)
-    yield* tx.run`INSERT INTO channel_claims ${row({ store_id: storeId, network, asset, amount })}
-      ON CONFLICT (store_id, network, asset) DO UPDATE SET amount = excluded.amount`
+    const sum = yield* tx.one<{ amount: string }>`INSERT INTO channel_claims ${row({ id, amount: '0' })}
+      ON CONFLICT (id) DO UPDATE SET amount = channel_claims.amount RETURNING amount`
+    yield* tx.run`UPDATE channel_claims SET amount = ${String(BigInt(sum!.amount) + risen)} WHERE id = ${id}`
     if (totalClaimed < charged) return risen
     yield* tx.run`UPDATE channels SET unclaimed_since_ms = NULL, parked_until_ms = NULL, parked_reason = NULL
       WHERE id = ${id}`
@@ -156,6 +157,23 @@ export const channelWrites = {
     yield* tx.run`UPDATE channels SET parked_until_ms = ${untilMs}, parked_reason = ${reason}
       WHERE id = ${bytesOf(id)}`
   },
+}
+
+/**
+ * Adds calls that a restored database lacks to what is charged and not booked. The amount is added here, because it can exceed the 64
+ * bits of SQLite's integers. The first statement locks the row, which the job that books it may delete.
+ */
+function* addLostCalls(tx: Tx, id: Uint8Array, amountAtomic: bigint): Steps<void> {
+  const at = Math.floor(tx.nowMs / HOUR_MS)
+  const sum = yield* tx.one<{ amount: string }>`INSERT INTO channel_sums ${row({
+    id,
+    link_id: '',
+    at,
+    calls: 0,
+    amount: '0',
+  })} ON CONFLICT (id, link_id, at) DO UPDATE SET calls = channel_sums.calls RETURNING amount`
+  yield* tx.run`UPDATE channel_sums SET amount = ${String(BigInt(sum!.amount) + amountAtomic)}
+    WHERE id = ${id} AND link_id = '' AND at = ${at}`
 }
 
 interface ResponseRow {
@@ -188,8 +206,7 @@ export function createChannels(
 
     async unclaimed(network, after, limit): Promise<UnclaimedChannel[]> {
       const from = after === null ? firstId : bytesOf(after)
-      const rows = await reads.all<ChannelRow>`SELECT c.*, k.network, k.store_id, k.payer, k.payer_authorizer,
-          k.receiver, k.receiver_authorizer, k.token, k.withdraw_delay, k.salt
+      const rows = await reads.all<ChannelRow>`SELECT c.*, ${configColumns}
         FROM channels c JOIN channel_configs k ON k.id = c.id
         WHERE c.unclaimed_since_ms IS NOT NULL AND c.id > ${from} AND k.network = ${network}
         ORDER BY c.id LIMIT ${limit} + 0`
@@ -204,25 +221,27 @@ export function createChannels(
     },
 
     async earnings(storeId): Promise<ChannelEarnings[]> {
-      const sums = await reads.all<{ network: NetworkId; asset: string; calls: number; amount: string }>`
-        SELECT network, asset, calls, amount FROM channel_sums WHERE store_id = ${storeId}`
-      const claims = await reads.all<{ network: NetworkId; asset: string; amount: string }>`
-        SELECT network, asset, amount FROM channel_claims WHERE store_id = ${storeId}`
-      const byToken = new Map<string, ChannelEarnings>()
-      const add = (network: NetworkId, asset: string, calls: number, charged: bigint, claimed: bigint) => {
-        const key = `${network} ${asset.toLowerCase()}`
-        const known = byToken.get(key)
-        byToken.set(key, {
-          network,
-          asset: known?.asset ?? asset,
-          calls: (known?.calls ?? 0) + calls,
-          chargedAtomic: (known?.chargedAtomic ?? 0n) + charged,
-          claimedAtomic: (known?.claimedAtomic ?? 0n) + claimed,
-        })
-      }
-      for (const { network, asset, calls, amount } of sums) add(network, asset, calls, BigInt(amount), 0n)
-      for (const { network, asset, amount } of claims) add(network, asset, 0, 0n, BigInt(amount))
-      return [...byToken.values()]
+      const ofStore = part`JOIN channel_configs k ON k.id = s.id WHERE k.store_id = ${storeId}`
+      const rows = await reads.all<EarningsRow>`
+        SELECT network, token, calls, charged, claimed FROM channel_totals WHERE store_id = ${storeId}
+        UNION ALL SELECT k.network, k.token, s.calls, s.amount, '0' FROM channel_sums s ${ofStore}
+        UNION ALL SELECT k.network, k.token, 0, '0', s.amount FROM channel_claims s ${ofStore}`
+      const byToken = Map.groupBy(rows, ({ network, token }) => `${network} ${token}`)
+      return [...byToken.values()].map((of) => ({
+        network: of[0]!.network,
+        asset: of[0]!.token,
+        calls: of.reduce((sum, { calls }) => sum + calls, 0),
+        chargedAtomic: of.reduce((sum, { charged }) => sum + BigInt(charged), 0n),
+        claimedAtomic: of.reduce((sum, { claimed }) => sum + BigInt(claimed), 0n),
+      }))
     },
   }
+}
+
+interface EarningsRow {
+  readonly network: NetworkId
+  readonly token: string
+  readonly calls: number
+  readonly charged: string
+  readonly claimed: string
 }

@@ -1,6 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite'
 import type { ChannelCharge, Channels } from '../../../core/ports/store/channels.ts'
-import { HOUR_MS, partOf } from '../repositories/channels.ts'
+import { HOUR_MS } from '../repositories/channels.ts'
 import type { Database } from './connect.ts'
 
 /** The values of a charge, which cross to the writer thread faster as a flat list without bytes. */
@@ -23,15 +23,7 @@ export type ChargeArgs = readonly [
     body: string,
     receipt: string,
   ],
-  sum: readonly [
-    linkId: string,
-    hour: number,
-    network: string,
-    asset: string,
-    part: number,
-    storeId: string,
-    amount: string,
-  ],
+  sum: readonly [id: string, linkId: string, hour: number, amount: string],
 ]
 
 /**
@@ -44,7 +36,7 @@ export const createChannelCharges =
     writer.write('chargeChannel', argsOf(charge, clock.now()))
 
 function argsOf(charge: ChannelCharge, nowMs: number): ChargeArgs {
-  const { before, amountAtomic, response, linkId, network, asset, storeId } = charge
+  const { before, amountAtomic, response, linkId } = charge
   const id = charge.id.slice(2)
   const charged = String(before + amountAtomic)
   return [
@@ -60,7 +52,7 @@ function argsOf(charge: ChannelCharge, nowMs: number): ChargeArgs {
           latin1Of(response.body),
           response.receipt,
         ],
-    [linkId, Math.floor(nowMs / HOUR_MS), network, asset, partOf(charge.id), storeId, String(amountAtomic)],
+    [id, linkId, Math.floor(nowMs / HOUR_MS), String(amountAtomic)],
   ]
 }
 
@@ -85,9 +77,8 @@ export function channelOperations(database: DatabaseSync) {
     ON CONFLICT (id) DO UPDATE SET request_hash = excluded.request_hash, status = excluded.status,
       headers = excluded.headers, media_type = excluded.media_type, body = excluded.body, receipt = excluded.receipt`)
   const add = database.prepare(`
-    INSERT INTO channel_sums (link_id, hour, network, asset, part, store_id, calls, amount)
-    VALUES (?, ?, ?, ?, ?, ?, 1, ?)
-    ON CONFLICT (link_id, hour, network, asset, part) DO UPDATE
+    INSERT INTO channel_sums (id, link_id, at, calls, amount) VALUES (unhex(?), ?, ?, 1, ?)
+    ON CONFLICT (id, link_id, at) DO UPDATE
       SET calls = calls + 1, amount = sum_of_digits(amount, excluded.amount)`)
   return {
     /** @returns false if the row has another total or owner */

@@ -9,6 +9,7 @@ import type { DataStore } from '../../../core/ports/store/store.ts'
 import { createApiKeys } from '../repositories/apiKeys.ts'
 import { createBrowserSessions } from '../repositories/browserSessions.ts'
 import { type Calls, callsOver } from '../repositories/calls.ts'
+import { createChannelBooks } from '../repositories/channelBookReads.ts'
 import { createChannels } from '../repositories/channels.ts'
 import { createGasBook } from '../repositories/gasBook.ts'
 import { createImages } from '../repositories/images.ts'
@@ -158,6 +159,7 @@ export function createPorts(deps: PortDeps, pollMs?: number) {
     browserSessions: createBrowserSessions(calls, reads),
     changes,
     channels: { ...createChannels(calls, reads), charge: createChannelCharges(database) },
+    channelBooks: createChannelBooks(calls, reads, readsFor),
     gas: createGasBook(calls, reads),
     webhooks: createWebhooks(calls, reads, readsFor),
     sessions: createPaymentSessions(calls, reads, readsFor),

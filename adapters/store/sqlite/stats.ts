@@ -116,7 +116,7 @@ export function createStats(database: Database, thread: ReaderThread, slow: Read
           {
             sql: `WITH RECURSIVE ${times} SELECT i.value AS key, ${summed}
               FROM json_each(?5) i CROSS JOIN times t CROSS JOIN sales_rollups s
-                ON s.unit = ?1 AND s.at = t.at AND s.scope = ?4 || i.value
+                ON s.unit IN (?1, 'channel_' || ?1) AND s.at = t.at AND s.scope = ?4 || i.value
               GROUP BY 1`,
             parameters: ['day', fromDay, Number.MAX_SAFE_INTEGER, scopeOfLink(storeId, ''), ids],
           },
@@ -167,10 +167,26 @@ export async function sumUp({ reader, writer }: Pick<Database, 'reader' | 'write
 const summed = `sum(s.calls) AS calls, sum_atomic(s.revenue_e18) AS revenue, sum(s.refunds) AS refunds,
   sum_atomic(s.refunded_e18) AS refunded, count_buyers(s.buyers) AS buyers`
 
+/** The first or last time that has rollups of the unit `?1`, of transfers or channels. Each half is one index lookup. */
+const extreme = (which: 'min' | 'max') => `(SELECT ${which}(at) FROM (
+    SELECT ${which}(at) AS at FROM sales_rollups WHERE unit = ?1
+    UNION ALL SELECT ${which}(at) FROM sales_rollups WHERE unit = 'channel_' || ?1))`
+
 /** The days or hours from `?2` to before `?3` that have rollups. With this list, SQLite finds each row by time and scope. */
 const times = `times (at) AS (
-    SELECT max(?2, (SELECT min(at) FROM sales_rollups WHERE unit = ?1)) UNION ALL
-    SELECT at + 1 FROM times WHERE at + 1 < ?3 AND at < (SELECT max(at) FROM sales_rollups WHERE unit = ?1))`
+    SELECT max(?2, ${extreme('min')}) UNION ALL
+    SELECT at + 1 FROM times WHERE at + 1 < ?3 AND at < ${extreme('max')})`
+
+/** The stats of channels in the hours that a span touches, in buckets. */
+function channelRollups(bucketMs: number | null, storeId: string, { linkId, fromMs, toMs }: Span): Statement {
+  const key = bucketMs === null ? '0' : bucketMs === HOUR_MS ? 's.at' : 's.at / 24'
+  return {
+    sql: `WITH RECURSIVE ${times} SELECT ${key} AS key, ${summed}
+      FROM times t CROSS JOIN sales_rollups s ON s.unit = 'channel_' || ?1 AND s.at = t.at AND s.scope = ?4
+      WHERE t.at < ?3 GROUP BY 1`,
+    parameters: ['hour', Math.floor(fromMs / HOUR_MS), Math.ceil(toMs / HOUR_MS), scopeOf(storeId, linkId)],
+  }
+}
 
 function rollupsOf(
   unit: Unit,
@@ -180,7 +196,7 @@ function rollupsOf(
 ): Statement {
   return {
     sql: `WITH RECURSIVE ${times} SELECT ${key === '0' ? '0' : 's.at'} AS key, ${summed}
-      FROM times t CROSS JOIN sales_rollups s ON s.unit = ?1 AND s.at = t.at AND s.scope = ?4
+      FROM times t CROSS JOIN sales_rollups s ON s.unit IN (?1, 'channel_' || ?1) AND s.at = t.at AND s.scope = ?4
       WHERE t.at < ?3 GROUP BY 1`,
     parameters: [
       unit,
@@ -191,31 +207,35 @@ function rollupsOf(
   }
 }
 
-/** Stats that are counted sale by sale. */
+/**
+ * Stats that are counted sale by sale. Sales by channels are counted by the hour, and a buyer who paid in both ways counts twice.
+ */
 function countedStats(thread: ReaderThread): Counted {
   return {
     async totals(storeId, span) {
-      const [prices, buyers, back, seen] = await thread
+      const read = await thread
         .of(storeId)
         .read(
           ...salesOf('0', storeId, span),
           paidBack('0', storeId, span),
           seenIn(DAY_MS, '0', storeId, span),
+          channelRollups(null, storeId, span),
         )
-      return totalsOf(keyed(prices!), keyed(buyers!), keyed(back!), keyed(seen!), 0)
+      return totalsOf(read.map(keyed), 0)
     },
 
     async series(storeId, { bucketMs, ...span }) {
-      const [prices, buyers, back, seen] = (
+      const parts = (
         await thread
           .of(storeId)
           .read(
             ...salesOf(`created_at_ms / ${bucketMs}`, storeId, span),
             paidBack(`r.refunded_at_ms / ${bucketMs}`, storeId, span),
             seenIn(bucketMs, 'at', storeId, span),
+            channelRollups(bucketMs, storeId, span),
           )
-      ).map(keyed) as [Keyed, Keyed, Keyed, Keyed]
-      return bucketsOf(bucketMs, [prices, back, seen], (key) => totalsOf(prices, buyers, back, seen, key))
+      ).map(keyed)
+      return bucketsOf(bucketMs, parts, (key) => totalsOf(parts, key))
     },
   }
 }
@@ -312,13 +332,19 @@ const sumOf = (prices: readonly Row[] = []) => ({
   ),
 })
 
-function totalsOf(prices: Keyed, buyers: Keyed, back: Keyed, seen: Keyed, key: number): Totals {
-  const { purchases: refunds, revenueE18: refundedE18 } = sumOf(back.get(key))
-  const views = seen.get(key)?.[0]
+/** @param parts prices, buyers, refunds, views and channels */
+function totalsOf(parts: readonly Keyed[], key: number): Totals {
+  const [prices, buyers, back, seen, channels] = parts.map((part) => part.get(key))
+  const { purchases: refunds, revenueE18: refundedE18 } = sumOf(back)
+  const views = seen?.[0]
+  const sold = soldOf(prices, buyers)
+  const byChannels = toTotals(channels?.[0], undefined)
   return {
     views: Number(views?.['views'] ?? 0),
     challenges: Number(views?.['challenges'] ?? 0),
-    ...soldOf(prices.get(key), buyers.get(key)),
+    purchases: sold.purchases + byChannels.purchases,
+    buyers: sold.buyers + byChannels.buyers,
+    revenueE18: sold.revenueE18 + byChannels.revenueE18,
     refunds,
     refundedE18,
   }

@@ -8,6 +8,7 @@ import { createResponseBuffer } from '../../../adapters/memory/responseBuffer.ts
 import { createMetrics } from '../../../adapters/metrics/metrics.ts'
 import { loadSecret } from '../../../adapters/secrets/loadSecret.ts'
 import { createSealer } from '../../../adapters/secrets/sealer.ts'
+import { startChannelBooking } from '../../../core/channels/channelBooking.ts'
 import { ChannelCalls } from '../../../core/channels/channelCalls.ts'
 import { ChannelWatch } from '../../../core/channels/channelWatch.ts'
 import type { Config } from '../../../core/config/schema.ts'
@@ -49,6 +50,8 @@ export interface Stack {
   readonly starts: Pick<SettlerStarts, 'waiting'>
   /** Watches and claims payment channels, one for each network that has them. */
   readonly channelWatches: readonly ChannelWatch[]
+  /** Books the calls of payment channels. Null in a process that runs no jobs or has no channels. */
+  readonly channelBooking: Job | null
   close(): Promise<void>
 }
 
@@ -132,6 +135,11 @@ export async function openStack(
       worksOnPayments && chains.channels.size > 0
         ? opened(new ChannelCalls({ channels: store.channels, networks: chains.channels, lease, log }))
         : null
+    const channelBooking =
+      channelCalls !== null && runsJobs
+        ? startChannelBooking({ books: store.channelBooks, assets: chains.assets, log })
+        : null
+    if (channelBooking !== null) closers.unshift(() => channelBooking.stop())
     const channelWatches = [...chains.channels.values()].flatMap((network) =>
       channelCalls === null
         ? []
@@ -192,7 +200,7 @@ export async function openStack(
       jobChannel,
       responseBuffer: createResponseBuffer(config.gateway.maxHeldBytes, config.gateway.workers),
     }
-    return { ports, store, chains, notes, lease, keys, starts, channelWatches, close }
+    return { ports, store, chains, notes, lease, keys, starts, channelWatches, channelBooking, close }
   } catch (error) {
     await close()
     throw error

@@ -9,6 +9,7 @@ export interface FeeMonth {
   readonly asset: string
   readonly symbol: string
   readonly decimals: number
+  /** A claim of a payment channel counts as one sale, in the month in which the gateway saw it. */
   readonly sales: number
   readonly salesAtomic: AtomicAmount
   /** Fees owed for these sales. */

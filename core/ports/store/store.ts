@@ -1,5 +1,6 @@
 import type { BrowserSessions } from './browserSessions.ts'
 import type { Changes } from './changes.ts'
+import type { ChannelBooks } from './channelBooks.ts'
 import type { Channels } from './channels.ts'
 import type { Discovery } from './discovery.ts'
 import type { Fees } from './fees.ts'
@@ -45,6 +46,7 @@ export interface DataStore {
   readonly nonces: SignInNonces
   readonly browserSessions: BrowserSessions
   readonly channels: Channels
+  readonly channelBooks: ChannelBooks
   readonly gas: GasBook
   readonly webhooks: Webhooks
   readonly sessions: Sessions

@@ -3,6 +3,7 @@ import type { SqliteStore } from '../../../adapters/store/sqlite/openSqlite.ts'
 import { accessContract } from '../access.ts'
 import { browserSessionsContract } from '../browserSessions.ts'
 import { changesContract } from '../changes.ts'
+import { channelBooksContract } from '../channelBooks.ts'
 import { channelsContract } from '../channels.ts'
 import { discoveryContract } from '../discovery.ts'
 import { feesContract } from '../fees.ts'
@@ -54,5 +55,6 @@ export function portsContract(t: Test, make: Make): void {
   t.test('payment sessions', async (t) => sessionsContract(t, make))
   t.test('payments of sessions', async (t) => sessionPaymentsContract(t, make))
   t.test('channels', async (t) => channelsContract(t, make))
+  t.test('books of channels', async (t) => channelBooksContract(t, make))
   t.test('changes', async (t) => changesContract(t, async (t) => (await make(t)).changes))
 }

@@ -63,6 +63,14 @@ const channel = {
   withdrawRequestedAtSeconds: 0,
   refundNonce: 0n,
 }
+const channelToken = {
+  network: 'eip155:1',
+  address: channel.config.token,
+  symbol: 'USDC',
+  decimals: 6,
+  feeBps: 500,
+  usdPerUnit: '1',
+}
 const everything = (i: number) => ({
   username: `name${i}`,
   bio: 'b',
@@ -136,8 +144,10 @@ const limits: Readonly<Record<string, readonly [requests: number, args: (i: numb
     'webhooks.forget': [4, () => [startMs + 1, 1_000]],
     'channels.open': [4, () => [channel, 1]],
     'channels.take': [1, () => [channelId, 1]],
-    'channels.update': [7, (i) => [channelId, { ...channel, totalClaimed: BigInt(i) }]],
+    'channels.update': [9, (i) => [channelId, { ...channel, totalClaimed: BigInt(i) }]],
     'channels.park': [1, () => [channelId, 1, 'r']],
+    'channelBooks.book': [18, () => [[channelToken], 10]],
+    'channelBooks.addEvents': [2, () => [[channelToken], 10]],
     'channels.release': [2, () => [[channelId, hex('c2', 32)], 1]],
     'webhooks.remove': [2, (i) => [`e${i}`]],
   }

@@ -72,7 +72,10 @@ export function createFees(database: Database): Fees {
         SELECT * FROM fee_rollups WHERE store_id = ${storeId} OR store_id = ${feesAccountOf(storeId)}`.execute(
         database.query,
       )
-      return feeMonthsOf(storeId, rows)
+      const claims = await sql<Row>`SELECT * FROM channel_fees WHERE store_id = ${storeId}`.execute(
+        database.query,
+      )
+      return feeMonthsOf(storeId, rows, claims.rows)
     },
   }
 }

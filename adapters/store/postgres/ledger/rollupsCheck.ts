@@ -50,6 +50,7 @@ const allMonths = `
   WITH months AS (
     SELECT ${monthOf('created_at_ms')} AS month FROM purchases UNION SELECT ${monthOf('refunded_at_ms')} FROM refunds
     UNION SELECT ${monthOf(`at * CASE unit WHEN 'day' THEN ${DAY_MS} ELSE ${HOUR_MS} END`)} FROM sales_rollups
+      WHERE unit IN ('day', 'hour')
     UNION SELECT month FROM fee_rollups)
   SELECT month, ${ms(`to_date(month, 'YYYY-MM')::timestamp`)} AS from_ms,
     ${ms(`(to_date(month, 'YYYY-MM') + interval '1 month')`)} AS to_ms FROM months ORDER BY month`

@@ -1,3 +1,10 @@
+const salesColumns = `id bytea NOT NULL,
+    link_id text COLLATE "C" NOT NULL,
+    at bigint NOT NULL,
+    calls bigint NOT NULL,
+    amount text COLLATE "C" NOT NULL,
+    PRIMARY KEY (id, link_id, at)`
+
 /** Payment channels, with the same columns as in SQLite. */
 export const channels = `
   CREATE TABLE channels (
@@ -25,8 +32,11 @@ export const channels = `
     receiver_authorizer text COLLATE "C" NOT NULL,
     token text COLLATE "C" NOT NULL,
     withdraw_delay bigint NOT NULL,
-    salt text COLLATE "C" NOT NULL
+    salt text COLLATE "C" NOT NULL,
+    opened_at_ms bigint NOT NULL,
+    base text COLLATE "C" NOT NULL
   );
+  CREATE INDEX channel_configs_store ON channel_configs (store_id, opened_at_ms, id);
   CREATE TABLE channel_responses (
     id bytea PRIMARY KEY,
     request_hash text COLLATE "C" NOT NULL,
@@ -37,22 +47,43 @@ export const channels = `
     receipt text COLLATE "C" NOT NULL
   );
   CREATE TABLE channel_sums (
+    ${salesColumns}
+  ) WITH (fillfactor = 50);
+  CREATE TABLE channel_claims (
+    id bytea PRIMARY KEY,
+    amount text COLLATE "C" NOT NULL
+  );
+  CREATE TABLE channel_sales (
+    ${salesColumns}
+  );
+  CREATE INDEX channel_sales_link ON channel_sales (link_id, at);
+  CREATE TABLE channel_minutes (
+    id bytea NOT NULL,
     link_id text COLLATE "C" NOT NULL,
-    hour bigint NOT NULL,
-    network text COLLATE "C" NOT NULL,
-    asset text COLLATE "C" NOT NULL,
-    part bigint NOT NULL,
-    store_id text COLLATE "C" NOT NULL,
+    at bigint NOT NULL,
     calls bigint NOT NULL,
     amount text COLLATE "C" NOT NULL,
-    PRIMARY KEY (link_id, hour, network, asset, part)
+    PRIMARY KEY (at, id, link_id)
   );
-  CREATE INDEX channel_sums_store ON channel_sums (store_id);
-  CREATE TABLE channel_claims (
+  CREATE TABLE channel_totals (
     store_id text COLLATE "C" NOT NULL,
     network text COLLATE "C" NOT NULL,
+    token text COLLATE "C" NOT NULL,
+    calls bigint NOT NULL,
+    charged text COLLATE "C" NOT NULL,
+    claimed text COLLATE "C" NOT NULL,
+    PRIMARY KEY (store_id, network, token)
+  );
+  CREATE TABLE channel_fees (
+    store_id text COLLATE "C" NOT NULL,
+    month text COLLATE "C" NOT NULL,
+    network text COLLATE "C" NOT NULL,
     asset text COLLATE "C" NOT NULL,
-    amount text COLLATE "C" NOT NULL,
-    PRIMARY KEY (store_id, network, asset)
+    symbol text COLLATE "C" NOT NULL,
+    decimals bigint NOT NULL,
+    claims bigint NOT NULL,
+    claimed text COLLATE "C" NOT NULL,
+    fees text COLLATE "C" NOT NULL,
+    PRIMARY KEY (store_id, month, network, asset, symbol, decimals)
   );
 `

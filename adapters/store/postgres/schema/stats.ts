@@ -86,8 +86,9 @@ export const rollups = `
   CREATE TABLE own_sales (payment_id bigint PRIMARY KEY);
   -- A number for each buyer; the sets of buyers in sales_rollups contain these numbers.
   CREATE TABLE buyers (wallet text COLLATE "C" PRIMARY KEY, number bigint NOT NULL);
+  CREATE INDEX buyers_channels ON buyers (number) WHERE number >= 2147483648;
   CREATE TABLE sales_rollups (
-    unit text COLLATE "C" NOT NULL CHECK (unit = 'day' OR unit = 'hour'),
+    unit text COLLATE "C" NOT NULL CHECK (unit IN ('day', 'hour', 'channel_day', 'channel_hour')),
     scope text COLLATE "C" NOT NULL, -- a store's id (by day and hour), or store/link (by day)
     at bigint NOT NULL, -- days or hours since 1970
     calls bigint NOT NULL,

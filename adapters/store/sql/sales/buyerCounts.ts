@@ -5,6 +5,7 @@
 
 /** Bytes of a buyer's number and count. */
 export const PAIR_BYTES = 8
+const NUMBER_BITS = 0x7fffffff
 
 /**
  * Adds changes to the counts of a column. Removes buyers whose count becomes 0.
@@ -39,13 +40,19 @@ export function changedCounts(
  */
 export function countBuyers(columns: readonly (Uint8Array | null)[]): number {
   const all = columns.map(pairsOf)
-  let largest = 0
-  for (const pairs of all) for (let i = 0; i < pairs.length; i += 2) largest = Math.max(largest, pairs[i]!)
-  const seen = new Uint8Array((largest >>> 3) + 1)
+  // Buyers by transfers are numbered from 0 on, and buyers by channels from 2^31 on.
+  const largest: [number, number] = [0, 0]
+  for (const pairs of all)
+    for (let i = 0; i < pairs.length; i += 2) {
+      const kind = (pairs[i]! >>> 31) as 0 | 1
+      largest[kind] = Math.max(largest[kind], pairs[i]! & NUMBER_BITS)
+    }
+  const seenOf = largest.map((number) => new Uint8Array((number >>> 3) + 1))
   let count = 0
   for (const pairs of all) {
     for (let i = 0; i < pairs.length; i += 2) {
-      const number = pairs[i]!
+      const number = pairs[i]! & NUMBER_BITS
+      const seen = seenOf[pairs[i]! >>> 31]!
       const bit = 1 << (number & 7)
       if ((seen[number >>> 3]! & bit) !== 0) continue
       seen[number >>> 3]! |= bit

@@ -4,15 +4,22 @@ import type { Row } from '../rows.ts'
 
 /**
  * The months of a store, from the rollups of the store and of its fee account. The rollups of the fee account contain the paid
- * fees.
+ * fees. Claims of payment channels have rows of their own.
  */
-export const feeMonthsOf = (storeId: string, rows: readonly Row[]): FeeMonth[] =>
-  inOrder(
-    rows.flatMap((row) => {
+export const feeMonthsOf = (storeId: string, rows: readonly Row[], channelRows: readonly Row[]): FeeMonth[] =>
+  inOrder([
+    ...rows.flatMap((row) => {
       if (row['store_id'] === storeId) return [toMonth(row)]
       return row['standing'] === '0' ? [] : [{ ...unitOf(row), ...none, paidAtomic: atomic(row, 'standing') }]
     }),
-  )
+    ...channelRows.map((row) => ({
+      ...unitOf(row),
+      ...none,
+      sales: Number(row['claims']),
+      salesAtomic: atomic(row, 'claimed'),
+      feesAtomic: atomic(row, 'fees'),
+    })),
+  ])
 
 const atomic = (row: Row, name: string): bigint => BigInt(String(row[name]))
 

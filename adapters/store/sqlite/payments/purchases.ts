@@ -74,11 +74,14 @@ export function createFees(database: Database, thread: ReaderThread): Fees {
   return {
     async months(storeId) {
       await sumUp(database)
-      const [rows] = await thread.of(storeId).read({
-        sql: 'SELECT * FROM fee_rollups WHERE store_id = ? OR store_id = ?',
-        parameters: [storeId, feesAccountOf(storeId)],
-      })
-      return feeMonthsOf(storeId, rows!)
+      const [rows, claims] = await thread.of(storeId).read(
+        {
+          sql: 'SELECT * FROM fee_rollups WHERE store_id = ? OR store_id = ?',
+          parameters: [storeId, feesAccountOf(storeId)],
+        },
+        { sql: 'SELECT * FROM channel_fees WHERE store_id = ?', parameters: [storeId] },
+      )
+      return feeMonthsOf(storeId, rows!, claims!)
     },
   }
 }

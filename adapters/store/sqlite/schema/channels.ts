@@ -1,3 +1,10 @@
+const salesColumns = `id BLOB NOT NULL, -- the channel
+    link_id TEXT NOT NULL, -- empty for calls that a restored database lacks
+    at INTEGER NOT NULL, -- hours since 1970
+    calls INTEGER NOT NULL,
+    amount TEXT NOT NULL,
+    PRIMARY KEY (id, link_id, at)`
+
 /** Payment channels of x402's scheme `batch-settlement`. */
 export const channels = [
   // Every charged call writes this row, so it is short. Amounts are text of decimal digits, because they can exceed 64 bits.
@@ -26,8 +33,11 @@ export const channels = [
     receiver_authorizer TEXT NOT NULL,
     token TEXT NOT NULL,
     withdraw_delay INTEGER NOT NULL,
-    salt TEXT NOT NULL
+    salt TEXT NOT NULL,
+    opened_at_ms INTEGER NOT NULL,
+    base TEXT NOT NULL -- what was claimed in the contract before this database had the channel
   ) STRICT, WITHOUT ROWID`,
+  'CREATE INDEX channel_configs_store ON channel_configs (store_id, opened_at_ms, id)',
   // The response of each channel's last call. It is sent again to the same voucher and request.
   `CREATE TABLE channel_responses (
     id BLOB PRIMARY KEY NOT NULL,
@@ -38,24 +48,48 @@ export const channels = [
     body BLOB NOT NULL,
     receipt TEXT NOT NULL
   ) STRICT`,
-  // Several rows an hour, so that calls of different channels rarely wait for each other's row in PostgreSQL.
+  // What is charged and not in the books yet. The job that books it deletes the rows, so the table is small.
   `CREATE TABLE channel_sums (
+    ${salesColumns}
+  ) STRICT, WITHOUT ROWID`,
+  `CREATE TABLE channel_claims (
+    id BLOB PRIMARY KEY NOT NULL,
+    amount TEXT NOT NULL -- claimed and not booked yet; negative: the block of a claim has left the chain
+  ) STRICT, WITHOUT ROWID`,
+  // The books: what channels were charged, for which links.
+  `CREATE TABLE channel_sales (
+    ${salesColumns}
+  ) STRICT, WITHOUT ROWID`,
+  'CREATE INDEX channel_sales_link ON channel_sales (link_id, at)',
+  // What the webhooks of a store are told about the minute that is not over yet.
+  `CREATE TABLE channel_minutes (
+    id BLOB NOT NULL,
     link_id TEXT NOT NULL,
-    hour INTEGER NOT NULL, -- hours since 1970
-    network TEXT NOT NULL,
-    asset TEXT NOT NULL,
-    part INTEGER NOT NULL, -- 0 to 15, from the channel's id
-    store_id TEXT NOT NULL,
+    at INTEGER NOT NULL, -- minutes since 1970
     calls INTEGER NOT NULL,
     amount TEXT NOT NULL,
-    PRIMARY KEY (link_id, hour, network, asset, part)
+    PRIMARY KEY (at, id, link_id)
   ) STRICT, WITHOUT ROWID`,
-  'CREATE INDEX channel_sums_store ON channel_sums (store_id)',
-  `CREATE TABLE channel_claims (
+  `CREATE TABLE channel_totals (
     store_id TEXT NOT NULL,
     network TEXT NOT NULL,
+    token TEXT NOT NULL,
+    calls INTEGER NOT NULL,
+    charged TEXT NOT NULL,
+    claimed TEXT NOT NULL,
+    PRIMARY KEY (store_id, network, token)
+  ) STRICT, WITHOUT ROWID`,
+  // A store owes its fee when a channel is claimed, because the money is its own then.
+  `CREATE TABLE channel_fees (
+    store_id TEXT NOT NULL,
+    month TEXT NOT NULL, -- '2026-11', UTC
+    network TEXT NOT NULL,
     asset TEXT NOT NULL,
-    amount TEXT NOT NULL,
-    PRIMARY KEY (store_id, network, asset)
+    symbol TEXT NOT NULL,
+    decimals INTEGER NOT NULL,
+    claims INTEGER NOT NULL,
+    claimed TEXT NOT NULL,
+    fees TEXT NOT NULL,
+    PRIMARY KEY (store_id, month, network, asset, symbol, decimals)
   ) STRICT, WITHOUT ROWID`,
 ]

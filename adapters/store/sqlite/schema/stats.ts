@@ -92,9 +92,11 @@ export const rollups = [
   'CREATE TABLE own_sales (payment_id INTEGER PRIMARY KEY) STRICT',
   // A number for each buyer. The sets of buyers in sales_rollups contain these numbers.
   'CREATE TABLE buyers (wallet TEXT PRIMARY KEY NOT NULL, number INTEGER NOT NULL) STRICT, WITHOUT ROWID',
+  // Wallets that paid by a channel first.
+  'CREATE INDEX buyers_channels ON buyers (number) WHERE number >= 2147483648',
   // The key begins with the time, so that the sales of all stores change only a few pages.
   `CREATE TABLE sales_rollups (
-    unit TEXT NOT NULL CHECK (unit = 'day' OR unit = 'hour'),
+    unit TEXT NOT NULL CHECK (unit IN ('day', 'hour', 'channel_day', 'channel_hour')),
     scope TEXT NOT NULL, -- a store's id (by day and hour), or store/link (by day)
     at INTEGER NOT NULL, -- days or hours since 1970
     calls INTEGER NOT NULL,

@@ -1,0 +1,313 @@
+import type { Asset } from '../../../core/domain/asset.ts'
+import { feeOf, formatAmount, valueE18 } from '../../../core/domain/money.ts'
+import { checksumAddress } from '../../../core/evm/hex.ts'
+import { DAY_MS, HOUR_MS } from '../../../core/ports/store/stats.ts'
+import { changedCounts } from '../sql/sales/buyerCounts.ts'
+import { scopeOfLink } from '../sql/sales/saleRollups.ts'
+import { noteEvents, position } from './events.ts'
+import { list, type Piece, part, row, type Steps, type Tx, table, words } from './transaction.ts'
+
+const MINUTE_MS = 60_000
+/** Numbers of buyers from here on are of wallets that paid by a channel before they paid by a transfer. */
+const FIRST_CHANNEL_BUYER = 2 ** 31
+
+const lockedSums = words('', 'FOR UPDATE OF s')
+const idOf = (alias: string) => words(`unhex(${alias}.id)`, `decode(${alias}.id, 'hex')`)
+/** SQLite could mistake the ON of a conflict for a join's. */
+const whole = words('WHERE true', '')
+
+const hexOf = (bytes: Uint8Array): string =>
+  Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('hex')
+
+/** A sum of a channel: of a link in one hour, or of claims. */
+interface DueRow {
+  readonly id: Uint8Array
+  readonly amount: string
+  readonly network: string
+  readonly token: string
+  readonly store_id: string
+}
+
+interface SumRow extends DueRow {
+  readonly link_id: string
+  readonly at: number
+  readonly calls: number
+  readonly payer: string
+  readonly is_own: number
+  readonly listens: number
+}
+
+const nameOf = (network: string, token: string): string => `${network} ${token.toLowerCase()}`
+const byName = (assets: readonly Asset[]) =>
+  new Map(assets.map((asset) => [nameOf(asset.network, asset.address), asset]))
+const isKnown = (assets: readonly Asset[]): Piece =>
+  part`k.network || ' ' || k.token IN ${list([...byName(assets).keys()])}`
+
+export const channelBookWrites = {
+  *book(tx: Tx, assets: readonly Asset[], limit: number): Steps<number> {
+    // Sales by transfers are added to the rollups under the same name.
+    yield* tx.hold('sums')
+    const sums = yield* tx.all<SumRow>`
+      SELECT s.*, k.network, k.token, k.store_id, k.payer,
+        CASE WHEN EXISTS (SELECT 1 FROM store_wallets w WHERE w.store_id = k.store_id AND w.address = k.payer)
+          OR EXISTS (SELECT 1 FROM stores o WHERE o.id = k.store_id AND lower(o.payout_base) = k.payer)
+          THEN 1 ELSE 0 END AS is_own,
+        CASE WHEN EXISTS (SELECT 1 FROM webhook_endpoints e WHERE e.store_id = k.store_id
+            AND e.disabled_at_ms IS NULL AND ${position}(e.kinds, '"channel.charged"') > 0)
+          THEN 1 ELSE 0 END AS listens
+      FROM channel_sums s JOIN channel_configs k ON k.id = s.id WHERE ${isKnown(assets)}
+      ORDER BY s.id, s.link_id, s.at LIMIT ${limit} + 0 ${lockedSums}`
+    const claims = yield* tx.all<DueRow>`SELECT s.*, k.network, k.token, k.store_id
+      FROM channel_claims s JOIN channel_configs k ON k.id = s.id WHERE ${isKnown(assets)}
+      ORDER BY s.id LIMIT ${limit} + 0 ${lockedSums}`
+    if (sums.length > 0) {
+      yield* addSales(tx, sums)
+      yield* addMinutes(tx, sums)
+      yield* addRollups(tx, sums, assets)
+    }
+    if (claims.length > 0) {
+      const ids = claims.map(({ id }) => ({ id: hexOf(id) }))
+      yield* tx.run`DELETE FROM channel_claims WHERE id IN (SELECT ${idOf('n')} FROM ${table('n', { id: 'text' }, ids)})`
+      yield* addFees(tx, claims, assets)
+    }
+    yield* addTotals(tx, sums, claims)
+    return sums.length + claims.length
+  },
+
+  *addEvents(tx: Tx, assets: readonly Asset[], limit: number): Steps<number> {
+    yield* tx.hold('sums')
+    const over = Math.floor(tx.nowMs / MINUTE_MS)
+    const minutes = yield* tx.all<SumRow>`
+      SELECT s.*, k.network, k.token, k.store_id, k.payer FROM channel_minutes s JOIN channel_configs k ON k.id = s.id
+      WHERE s.at < ${over} AND ${isKnown(assets)} ORDER BY s.at, s.id, s.link_id LIMIT ${limit} + 0`
+    if (minutes.length === 0) return 0
+    const known = byName(assets)
+    const events = minutes.map(({ id, at, link_id, store_id, payer, network, token, calls, amount }) => {
+      const { address, symbol, decimals } = known.get(nameOf(network, token))!
+      const detail = JSON.stringify({
+        channelId: `0x${hexOf(id)}`,
+        payer: checksumAddress(payer),
+        calls,
+        amount: formatAmount(BigInt(amount), decimals, 2),
+        currency: symbol,
+        network,
+        asset: address,
+        fromMs: at * MINUTE_MS,
+      })
+      return { id: hexOf(id), at, link_id, store_id, detail, at_ms: (at + 1) * MINUTE_MS }
+    })
+    const columns = { store_id: 'text', link_id: 'text', detail: 'text', at_ms: 'bigint' } as const
+    yield* noteEvents(
+      tx,
+      'channel.charged',
+      part`SELECT m.store_id, m.link_id, NULL AS purchase_id, NULL AS session_id, m.detail, m.at_ms
+        FROM ${table('m', columns, events)}`,
+    )
+    yield* tx.run`DELETE FROM channel_minutes WHERE (at, id, link_id) IN (SELECT n.at, ${idOf('n')}, n.link_id
+      FROM ${table('n', { at: 'bigint', id: 'text', link_id: 'text' }, events)})`
+    return minutes.length
+  },
+}
+
+const keyColumns = { id: 'text', link_id: 'text', at: 'bigint' } as const
+const sumColumns = { ...keyColumns, calls: 'bigint', amount: 'text' } as const
+
+interface KeptSum {
+  readonly id: string
+  readonly link_id: string
+  readonly at: number
+  readonly calls: number
+  readonly amount: string
+}
+
+/** Adds sums to those of a table with the same key. */
+function* addTo(tx: Tx, name: 'channel_sales' | 'channel_minutes', sums: readonly KeptSum[]): Steps<void> {
+  const into = words(name, name)
+  const found = yield* tx.all<Omit<KeptSum, 'id'> & { id: Uint8Array }>`SELECT s.* FROM
+    ${table('n', keyColumns, sums)} CROSS JOIN ${into} s
+    WHERE s.id = ${idOf('n')} AND s.link_id = n.link_id AND s.at = n.at`
+  const keyOf = (id: string, { link_id, at }: Omit<KeptSum, 'id'>) => `${id} ${link_id} ${at}`
+  const before = new Map(found.map((one) => [keyOf(hexOf(one.id), one), one]))
+  const after = sums.map((one) => {
+    const was = before.get(keyOf(one.id, one))
+    return {
+      ...one,
+      calls: one.calls + (was?.calls ?? 0),
+      amount: String(BigInt(one.amount) + BigInt(was?.amount ?? 0)),
+    }
+  })
+  yield* tx.run`INSERT INTO ${into} (id, link_id, at, calls, amount)
+    SELECT ${idOf('n')}, n.link_id, n.at, n.calls, n.amount FROM ${table('n', sumColumns, after)} ${whole}
+    ON CONFLICT (id, link_id, at) DO UPDATE SET calls = excluded.calls, amount = excluded.amount`
+}
+
+function* addSales(tx: Tx, sums: readonly SumRow[]): Steps<void> {
+  const moved = sums.map(({ id, link_id, at, calls, amount }) => ({
+    id: hexOf(id),
+    link_id,
+    at,
+    calls,
+    amount,
+  }))
+  yield* tx.run`DELETE FROM channel_sums WHERE (id, link_id, at) IN (
+    SELECT ${idOf('n')}, n.link_id, n.at FROM ${table('n', keyColumns, moved)})`
+  yield* addTo(tx, 'channel_sales', moved)
+}
+
+/** Sums of this minute, for the webhooks of stores that subscribe to them. */
+function* addMinutes(tx: Tx, sums: readonly SumRow[]): Steps<void> {
+  const at = Math.floor(tx.nowMs / MINUTE_MS)
+  const told = sums.filter(({ listens, calls }) => listens === 1 && calls > 0)
+  const byLink = Map.groupBy(told, ({ id, link_id }) => `${hexOf(id)} ${link_id}`)
+  const minutes = [...byLink.values()].map((of) => ({
+    id: hexOf(of[0]!.id),
+    link_id: of[0]!.link_id,
+    at,
+    calls: of.reduce((sum, { calls }) => sum + calls, 0),
+    amount: String(of.reduce((sum, { amount }) => sum + BigInt(amount), 0n)),
+  }))
+  if (minutes.length > 0) yield* addTo(tx, 'channel_minutes', minutes)
+}
+
+/** Adds the sums to the statistics of stores and links. Payments by the store's own wallets are left out. */
+function* addRollups(tx: Tx, sums: readonly SumRow[], assets: readonly Asset[]): Steps<void> {
+  const sold = sums.filter(({ is_own }) => is_own === 0)
+  if (sold.length === 0) return
+  const numbers = yield* buyersOf(tx, [...new Set(sold.map(({ payer }) => payer))].toSorted())
+  const known = byName(assets)
+  const rollups = new Map<string, Rollup>()
+  for (const { network, token, store_id: store, link_id: link, at: hour, calls, amount, payer } of sold) {
+    const { usdPerUnit, decimals } = known.get(nameOf(network, token))!
+    const revenueE18 = valueE18(BigInt(amount), usdPerUnit, decimals)
+    const day = Math.floor((hour * HOUR_MS) / DAY_MS)
+    const add = (unit: Rollup['unit'], at: number, scope: string) => {
+      const key = `${unit} ${at} ${scope}`
+      const sum = rollups.get(key) ?? { unit, at, scope, calls: 0, revenueE18: 0n, buyers: new Map() }
+      rollups.set(key, sum)
+      sum.calls += calls
+      sum.revenueE18 += revenueE18
+      const buyer = numbers.get(payer)!
+      sum.buyers.set(buyer, (sum.buyers.get(buyer) ?? 0) + calls)
+    }
+    add('channel_day', day, store)
+    add('channel_hour', hour, store)
+    if (link === '') continue
+    add('channel_day', day, scopeOfLink(store, link))
+    add('channel_hour', hour, scopeOfLink(store, link))
+  }
+  for (const sum of rollups.values()) yield* addRollup(tx, sum)
+}
+
+interface Rollup {
+  readonly unit: 'channel_day' | 'channel_hour'
+  readonly at: number
+  readonly scope: string
+  calls: number
+  revenueE18: bigint
+  readonly buyers: Map<number, number>
+}
+
+function* addRollup(tx: Tx, { unit, at, scope, calls, revenueE18, buyers }: Rollup): Steps<void> {
+  const was = yield* tx.one<{ calls: number; revenue_e18: string; buyers: Uint8Array | null }>`
+    SELECT calls, revenue_e18, buyers FROM sales_rollups WHERE unit = ${unit} AND at = ${at} AND scope = ${scope}`
+  yield* tx.run`INSERT INTO sales_rollups ${row({
+    unit,
+    at,
+    scope,
+    calls: calls + (was?.calls ?? 0),
+    revenue_e18: String(revenueE18 + BigInt(was?.revenue_e18 ?? 0)),
+    refunds: 0,
+    refunded_e18: '0',
+    buyers: changedCounts(was?.buyers ?? null, buyers),
+  })} ON CONFLICT (unit, at, scope) DO UPDATE SET calls = excluded.calls, revenue_e18 = excluded.revenue_e18,
+    buyers = excluded.buyers`
+}
+
+/** The number of each buyer, as the sets of buyers in the rollups have it. */
+function* buyersOf(tx: Tx, wallets: readonly string[]): Steps<ReadonlyMap<string, number>> {
+  const found = yield* tx.all<{ wallet: string; number: number }>`
+    SELECT wallet, number FROM buyers WHERE wallet IN ${list(wallets)}`
+  const numbers = new Map(found.map(({ wallet, number }) => [wallet, number]))
+  const fresh = wallets.filter((wallet) => !numbers.has(wallet))
+  if (fresh.length === 0) return numbers
+  const last = yield* tx.one<{ number: number | null }>`
+    SELECT max(number) AS number FROM buyers WHERE number >= 2147483648`
+  const first = last?.number == null ? FIRST_CHANNEL_BUYER : last.number + 1
+  const added = fresh.map((wallet, i) => ({ wallet, number: first + i }))
+  yield* tx.run`INSERT INTO buyers (wallet, number)
+    SELECT n.wallet, n.number FROM ${table('n', { wallet: 'text', number: 'bigint' }, added)}`
+  for (const { wallet, number } of added) numbers.set(wallet, number)
+  return numbers
+}
+
+function* addTotals(tx: Tx, sums: readonly SumRow[], claims: readonly DueRow[]): Steps<void> {
+  const changes = new Map<string, { of: DueRow; calls: number; charged: bigint; claimed: bigint }>()
+  const changeOf = (of: DueRow) => {
+    const key = `${of.store_id} ${nameOf(of.network, of.token)}`
+    const known = changes.get(key) ?? { of, calls: 0, charged: 0n, claimed: 0n }
+    changes.set(key, known)
+    return known
+  }
+  for (const sum of sums) {
+    const change = changeOf(sum)
+    change.calls += sum.calls
+    change.charged += BigInt(sum.amount)
+  }
+  for (const claim of claims) changeOf(claim).claimed += BigInt(claim.amount)
+  for (const { of, calls, charged, claimed } of changes.values()) {
+    const { store_id, network, token } = of
+    const was = yield* tx.one<{
+      calls: number
+      charged: string
+      claimed: string
+    }>`SELECT * FROM channel_totals
+      WHERE store_id = ${store_id} AND network = ${network} AND token = ${token}`
+    yield* tx.run`INSERT INTO channel_totals ${row({
+      store_id,
+      network,
+      token,
+      calls: calls + (was?.calls ?? 0),
+      charged: String(charged + BigInt(was?.charged ?? 0)),
+      claimed: String(claimed + BigInt(was?.claimed ?? 0)),
+    })} ON CONFLICT (store_id, network, token) DO UPDATE SET calls = excluded.calls, charged = excluded.charged,
+      claimed = excluded.claimed`
+  }
+}
+
+/** Adds the fees of claims to those of this month. A claim whose block has left the chain is negative, and takes its fee back. */
+function* addFees(tx: Tx, claims: readonly DueRow[], assets: readonly Asset[]): Steps<void> {
+  const known = byName(assets)
+  const month = new Date(tx.nowMs).toISOString().slice(0, 7)
+  const byToken = Map.groupBy(
+    claims,
+    ({ store_id, network, token }) => `${store_id} ${nameOf(network, token)}`,
+  )
+  for (const of of byToken.values()) {
+    const { store_id, network, token } = of[0]!
+    const { address: asset, symbol, decimals, feeBps } = known.get(nameOf(network, token))!
+    const amounts = of.map(({ amount }) => BigInt(amount))
+    const was = yield* tx.one<{ claims: number; claimed: string; fees: string }>`SELECT * FROM channel_fees
+      WHERE store_id = ${store_id} AND month = ${month} AND network = ${network} AND asset = ${asset}
+        AND symbol = ${symbol} AND decimals = ${decimals}`
+    const plus = (before: string | undefined, added: readonly bigint[]) =>
+      String(added.reduce((sum, amount) => sum + amount, BigInt(before ?? 0)))
+    yield* tx.run`INSERT INTO channel_fees ${row({
+      store_id,
+      month,
+      network,
+      asset,
+      symbol,
+      decimals,
+      claims: amounts.reduce(
+        (sum, amount) => sum + (amount > 0n ? 1 : amount < 0n ? -1 : 0),
+        was?.claims ?? 0,
+      ),
+      claimed: plus(was?.claimed, amounts),
+      fees: plus(
+        was?.fees,
+        amounts.map((amount) => feeOf(amount, feeBps)),
+      ),
+    })} ON CONFLICT (store_id, month, network, asset, symbol, decimals) DO UPDATE SET claims = excluded.claims,
+      claimed = excluded.claimed, fees = excluded.fees`
+  }
+}
