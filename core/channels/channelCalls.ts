@@ -5,6 +5,7 @@ import { isTollgateError } from '../errors/error.ts'
 import { checksumAddress } from '../evm/hex.ts'
 import type { Log } from '../ports/log.ts'
 import type { ChannelResponse, Channels } from '../ports/store/channels.ts'
+import type { Mailbox } from '../ports/store/mailbox.ts'
 import { ChannelBook } from './channelBook.ts'
 import {
   busy,
@@ -17,7 +18,7 @@ import {
 } from './channelCall.ts'
 import { deposit } from './deposit.ts'
 import type { ChannelNetwork } from './offers.ts'
-import type { OpenChannel, Turn } from './openChannel.ts'
+import { type OpenChannel, type Turn, WAIT_MS } from './openChannel.ts'
 import { channelReasons as reasons } from './reasons.ts'
 import { refund } from './refund.ts'
 
@@ -31,8 +32,9 @@ export interface ChannelCallsDeps {
   readonly channels: Channels
   /** The networks with payment channels, by id. */
   readonly networks: ReadonlyMap<NetworkId, ChannelNetwork>
-  /** This process's lease, which owns the rows. */
+  /** The lease that owns this process's rows, and whose mailbox no other part of the process reads. */
   readonly lease: { readonly current: { readonly id: number } }
+  readonly mailbox: Mailbox
   readonly log: Log
 }
 
@@ -165,41 +167,53 @@ export class ChannelCalls {
   }
 
   async #admitLater(call: ChannelCall, link: ServedLink): Promise<ChannelResponse | undefined> {
-    const open = await this.#hold(call, link)
-    const known = this.#judge(call, open)
-    if (known !== undefined) return known
-    if (call.payment.type === 'deposit') await deposit(call, open, this.book, link.storeId)
-    else if (!open.isStored && !(await this.book.store(open))) throw busy()
-    return undefined
+    const untilMs = performance.now() + WAIT_MS
+    for (;;) {
+      const open = await this.#hold(call, link, untilMs)
+      const known = this.#judge(call, open)
+      if (known !== undefined) return known
+      if (call.payment.type === 'deposit') await deposit(call, open, this.book, link.storeId)
+      if (await this.book.store(open)) return undefined
+      // Another process has stored the new channel meanwhile.
+      this.#release(call)
+    }
   }
 
   /** Takes the channel if it is not in memory, and waits for the calls before this one. */
-  async #hold(call: ChannelCall, { storeId }: ServedLink): Promise<OpenChannel> {
+  async #hold(
+    call: ChannelCall,
+    { storeId }: ServedLink,
+    untilMs = performance.now() + WAIT_MS,
+  ): Promise<OpenChannel> {
     const { offer, payment } = call
     const { chain } = offer.channels
     const { channelId: id, config } = payment
-    let open = this.book.find(id)
-    if (open === undefined) {
-      // Only the payer's authorizer can make the gateway read database and chain.
-      assertSigned(call)
-      const taken = await this.book
-        .take({ id, network: chain.network, storeId, config }, chain)
-        .catch((error: unknown) => {
+    const turn = turnOf(call)
+    for (;;) {
+      let open = this.book.find(id)
+      if (open === undefined) {
+        // Only the payer's authorizer can make the gateway read database and chain.
+        assertSigned(call)
+        const fresh = { id, network: chain.network, storeId, config }
+        const taken = await this.book.take(fresh, chain, turn, untilMs).catch((error: unknown) => {
           if (isTollgateError(error)) throw error
           this.#deps.log.warn({ network: chain.network, err: error }, 'a payment channel could not be read')
           throw unavailable(reasons.rpc, 'The gateway cannot query the chain now.')
         })
-      if (taken === 'busy') throw busy()
-      open = taken
+        if (taken === 'busy') throw busy()
+        open = taken
+      }
+      assertUnclaimed(call, open)
+      if (open.isDropped) continue
+      if (open.isBusyFor(turn)) {
+        assertSigned(call)
+        const granted = await open.wait(turn, untilMs)
+        if (granted === 'late') throw busy()
+        if (granted === 'dropped') continue
+      } else open.hold()
+      call.held = open
+      return open
     }
-    if (open.isDropped) throw busy()
-    assertUnclaimed(call, open)
-    if (open.isBusyFor(turnOf(call))) {
-      assertSigned(call)
-      if (!(await open.wait(turnOf(call)))) throw busy()
-    } else open.hold()
-    call.held = open
-    return open
   }
 
   /**

@@ -25,8 +25,8 @@ export interface ChannelWatchDeps {
   readonly assets: Chains['assets']
   readonly clock: Clock
   readonly log: Log
-  /** Whether this process also claims. One process of an installation does. */
-  readonly claims: boolean
+  /** Whether this process also claims now. One process of an installation does. */
+  readonly claims: () => boolean
 }
 
 /**
@@ -70,7 +70,7 @@ export class ChannelWatch {
       const some = open.slice(i, i + MAX_BATCH)
       await book.read(some, chain)
     }
-    if (!claims) return
+    if (!claims()) return
     await this.#recheck()
     const due: Channel[] = []
     for (let after: ChannelId | null = null; !signal.aborted; ) {

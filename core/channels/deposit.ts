@@ -1,5 +1,5 @@
 import type { ChannelBook } from './channelBook.ts'
-import { busy, type ChannelCall, refuse, unavailable } from './channelCall.ts'
+import { type ChannelCall, refuse, unavailable } from './channelCall.ts'
 import type { OpenChannel } from './openChannel.ts'
 import { channelReasons as reasons } from './reasons.ts'
 
@@ -39,10 +39,7 @@ export async function deposit(
     throw unavailable(reasons.rpc, 'The gateway cannot query the chain now.')
   })
   if (sent.status === 'done') call.depositTransaction = sent.transaction
-  if (payment.maxClaimable <= open.maxTotal) {
-    if (!(await book.store(open))) throw busy()
-    return
-  }
+  if (payment.maxClaimable <= open.maxTotal) return
   switch (sent.status) {
     case 'pending':
     case 'done':

@@ -2,8 +2,8 @@ import type { Channel } from '../domain/channel.ts'
 
 /** Maximum calls that wait for the call of a channel that is at the seller. */
 const MAX_WAITING = 32
-/** How long a call waits for the calls before it, in ms. Clients give up after 15 s. */
-const WAIT_MS = 10_000
+/** How long a call waits for its channel, in ms. Clients give up after 15 s. */
+export const WAIT_MS = 10_000
 /**
  * How long the channel waits for the repeat of a call that was corrected, in ms. Other waiting calls would otherwise be corrected to
  * the same total, of which only one can be charged.
@@ -27,8 +27,13 @@ export interface SentRefund {
   readonly atMs: number
 }
 
+/** How a wait ended. `late`: too many calls wait, or the wait took too long. `dropped`: the channel has to be taken again. */
+type Granted = 'held' | 'late' | 'dropped'
+
 interface Waiting extends Turn {
-  grant(isGranted: boolean): void
+  /** The lease of the process with the call. Null for this process. */
+  readonly by: number | null
+  grant(granted: Granted): void
 }
 
 /** A channel in the memory of the process that owns its row. One call at a time is between its check and its charge. */
@@ -89,20 +94,29 @@ export class OpenChannel {
     this.#correcting = undefined
   }
 
-  /** Waits until the channel is held for this call. @returns false if too many calls wait, or the wait took too long */
-  wait({ base, requestHash }: Turn): Promise<boolean> {
-    if (this.#waiting.length >= MAX_WAITING) return Promise.resolve(false)
+  /**
+   * Waits until the channel is held for this call.
+   *
+   * @param untilMs end of the wait, by this machine's monotonic clock
+   * @param by lease of the process with the call, which asks repeatedly. Null for this process
+   */
+  wait({ base, requestHash }: Turn, untilMs: number, by: number | null = null): Promise<Granted> {
+    if (this.isDropped) return Promise.resolve('dropped')
+    const isKnown = (one: Waiting) => one.by === by && one.base === base && one.requestHash === requestHash
+    if (this.#waiting.length >= MAX_WAITING || (by !== null && this.#waiting.some(isKnown)))
+      return Promise.resolve('late')
     return new Promise((resolve) => {
       const late = setTimeout(() => {
         this.#waiting.splice(this.#waiting.indexOf(waiting), 1)
-        resolve(false)
-      }, WAIT_MS)
+        resolve('late')
+      }, untilMs - performance.now())
       const waiting: Waiting = {
         base,
         requestHash,
-        grant: (isGranted) => {
+        by,
+        grant: (granted) => {
           clearTimeout(late)
-          resolve(isGranted)
+          resolve(granted)
         },
       }
       this.#waiting.push(waiting)
@@ -127,11 +141,11 @@ export class OpenChannel {
     this.#next()
   }
 
-  /** Marks that the row has to be taken again. Waiting calls get the new state from it, so they are refused here. */
+  /** Marks that the row has to be taken again, also by the waiting calls. */
   drop(): void {
     this.isDropped = true
     clearTimeout(this.#correcting)
-    for (const { grant } of this.#waiting.splice(0)) grant(false)
+    for (const { grant } of this.#waiting.splice(0)) grant('dropped')
   }
 
   #next(): void {
@@ -143,7 +157,7 @@ export class OpenChannel {
     if (fitting === -1 && isCorrecting) return
     const [next] = this.#waiting.splice(Math.max(0, fitting), 1)
     this.hold()
-    next!.grant(true)
+    next!.grant('held')
   }
 
   /** Whether the call is the repeat of the corrected one. */

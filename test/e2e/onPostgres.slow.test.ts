@@ -7,6 +7,7 @@ import { whySkipped } from '../helpers/postgres.ts'
 // The whole product on PostgreSQL: what these files ask of a store in a file, they ask of a schema as well.
 const files = [
   'twoGateways.slow',
+  'channelsTwoGateways.slow',
   'onePaymentOneCall',
   'paymentIdentifier',
   'marketplace',

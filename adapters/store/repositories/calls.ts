@@ -46,6 +46,8 @@ export type Noun = keyof Repositories
 const visible: { readonly [N in Noun]?: readonly (keyof Repositories[N])[] } = {
   apiKeys: ['touch'],
   browserSessions: ['touch'],
+  // A crash of the database that loses one of these ends no lease, so the process that is the owner by the row hands it over again.
+  channels: ['take', 'release'],
   leases: ['renew', 'release'],
   paymentSessions: ['expire', 'forget'],
   healthChecks: ['note', 'putOff'],

@@ -5,6 +5,7 @@ import type {
   ChannelResponse,
   Channels,
   OwnedChannel,
+  OwnedElsewhere,
   UnclaimedChannel,
 } from '../../../core/ports/store/channels.ts'
 import { type CallsOf, locked, part, type Reads, row, type Steps, type Tx, words } from './transaction.ts'
@@ -69,14 +70,14 @@ export const channelOf = (given: ChannelRow): Channel => ({
 })
 
 /** Takes the row for a process, unless a process with a valid lease has it. */
-function* take(tx: Tx, id: Uint8Array, owner: number): Steps<OwnedChannel | 'busy' | undefined> {
+function* take(tx: Tx, id: Uint8Array, owner: number): Steps<OwnedChannel | OwnedElsewhere | undefined> {
   const found = yield* tx.one<ChannelRow>`SELECT c.*, ${configColumns}
     FROM channels c JOIN channel_configs k ON k.id = c.id WHERE c.id = ${id} ${locked}`
   if (found === undefined) return undefined
   if (found.owner !== null && found.owner !== owner) {
     const nowMs = yield* tx.storeNowMs()
     const held = yield* tx.one`SELECT id FROM leases WHERE id = ${found.owner} AND expires_at_ms > ${nowMs}`
-    if (held !== undefined) return 'busy'
+    if (held !== undefined) return { ownedBy: found.owner }
   }
   if (found.owner !== owner) yield* tx.run`UPDATE channels SET owner = ${owner} WHERE id = ${id}`
   const last = yield* tx.one<{ request_hash: string }>`
@@ -87,7 +88,7 @@ function* take(tx: Tx, id: Uint8Array, owner: number): Steps<OwnedChannel | 'bus
 export const channelWrites = {
   take,
 
-  *open(tx: Tx, channel: Channel, owner: number): Steps<OwnedChannel | 'busy'> {
+  *open(tx: Tx, channel: Channel, owner: number): Steps<OwnedChannel | OwnedElsewhere> {
     const id = bytesOf(channel.id)
     const { config } = channel
     yield* tx.run`INSERT INTO channel_configs ${row({
@@ -148,9 +149,9 @@ export const channelWrites = {
     return risen
   },
 
-  *release(tx: Tx, ids: readonly ChannelId[], owner: number): Steps<void> {
+  *release(tx: Tx, ids: readonly ChannelId[], owner: number, next: number | null): Steps<void> {
     for (const id of ids)
-      yield* tx.run`UPDATE channels SET owner = NULL WHERE id = ${bytesOf(id)} AND owner = ${owner}`
+      yield* tx.run`UPDATE channels SET owner = ${next} WHERE id = ${bytesOf(id)} AND owner = ${owner}`
   },
 
   *park(tx: Tx, id: ChannelId, untilMs: number, reason: string): Steps<void> {

@@ -131,10 +131,14 @@ export async function openStack(
       await openChains(config, { clock, log, egress, gasBook, beginSettler, wrapSettler: wrap, mayOpen }),
     )
     const notes = createPurchaseNotes(sealer, config.metadataField)
-    const channelCalls =
-      worksOnPayments && chains.channels.size > 0
-        ? opened(new ChannelCalls({ channels: store.channels, networks: chains.channels, lease, log }))
-        : null
+    const openChannelCalls = async () => {
+      // The mailbox of this process's own lease is read by `KeySharing`.
+      const lease = await holdLease(store.leases, `channels:${instanceId}`, log)
+      closers.unshift(() => lease.stop())
+      const { channels, mailbox } = store
+      return opened(new ChannelCalls({ channels, mailbox, networks: chains.channels, lease, log }))
+    }
+    const channelCalls = worksOnPayments && chains.channels.size > 0 ? await openChannelCalls() : null
     const channelBooking =
       channelCalls !== null && runsJobs
         ? startChannelBooking({ books: store.channelBooks, assets: chains.assets, log })
@@ -151,7 +155,7 @@ export async function openStack(
               assets: chains.assets,
               clock,
               log,
-              claims: runsJobs,
+              claims: () => jobChannel.isHere,
             }),
           ),
     )

@@ -136,8 +136,6 @@ function* checkChannels(
       at,
       'channels needs facilitator.privateKey: a remote facilitator sends no deposits or claims.',
     )
-  if (context.config.gateway.workers > 1)
-    yield mistake(at, 'channels needs gateway.workers: 1.', 'Remove gateway.workers, or remove channels.')
   for (const [i, key] of channels.authorizerKeys.entries())
     yield* checkKey(id, key, `${at}/authorizerKeys/${i}`, context)
 }

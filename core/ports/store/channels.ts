@@ -10,6 +10,12 @@ export interface OwnedChannel {
   readonly lastRequestHash: string | null
 }
 
+/** A channel that another process owns. */
+export interface OwnedElsewhere {
+  /** The valid lease of that process. */
+  readonly ownedBy: number
+}
+
 /** The response of a channel's last charged call. */
 export interface ChannelResponse {
   readonly status: number
@@ -58,13 +64,13 @@ export interface Channels {
    * Makes this process the owner of a channel, if no process with a valid lease owns it.
    *
    * @param owner lease of this process
-   * @returns undefined for an unknown channel; `busy` while another process owns it
+   * @returns undefined for an unknown channel
    */
-  take(id: ChannelId, owner: number): Promise<OwnedChannel | 'busy' | undefined>
+  take(id: ChannelId, owner: number): Promise<OwnedChannel | OwnedElsewhere | undefined>
   /**
    * Stores a new channel that this process owns. If the channel exists, it is taken as by {@link take}, and keeps its totals.
    */
-  open(channel: Channel, owner: number): Promise<OwnedChannel | 'busy'>
+  open(channel: Channel, owner: number): Promise<OwnedChannel | OwnedElsewhere>
   /**
    * Charges a call, in one commit that is on disk when this resolves: the channel's total and voucher, the call's response, and the
    * sums of the link.
@@ -81,8 +87,12 @@ export interface Channels {
    * @returns the amount by which the claimed total rose
    */
   update(id: ChannelId, state: ChannelOnChain): Promise<AtomicAmount>
-  /** Gives channels back, so that another process can take them. */
-  release(ids: readonly ChannelId[], owner: number): Promise<void>
+  /**
+   * Ends this process's ownership of channels.
+   *
+   * @param next lease of the process that owns them from now on. Null if the next process may take them
+   */
+  release(ids: readonly ChannelId[], owner: number, next: number | null): Promise<void>
   /**
    * Channels with unclaimed money or a balance that this process may watch, in the order of their ids.
    *

@@ -33,7 +33,12 @@ export interface ChannelBuyer {
   forgetful(): Pick<ChannelBuyer, 'scheme' | 'fetch' | 'client'>
 }
 
-export async function newChannelBuyer({ evm }: Chains, amountAtomic = 50_000_000n): Promise<ChannelBuyer> {
+/** @param send how its requests are sent */
+export async function newChannelBuyer(
+  { evm }: Chains,
+  amountAtomic = 50_000_000n,
+  send: typeof fetch = fetch,
+): Promise<ChannelBuyer> {
   const account = privateKeyToAccount(generatePrivateKey())
   await evm.mintUsdc(account.address, amountAtomic)
   const reader = createPublicClient({ chain: baseSepolia, transport: http(evm.rpcUrl) })
@@ -47,9 +52,19 @@ export async function newChannelBuyer({ evm }: Chains, amountAtomic = 50_000_000
     const scheme = new BatchSettlementEvmScheme(signer)
     const schemes = [{ network: evm.network as `eip155:${string}`, client: scheme }]
     const client = new x402HTTPClient(x402Client.fromConfig({ schemes }))
-    return { scheme, client, fetch: wrapFetchWithPayment(fetch, client) as typeof fetch }
+    return { scheme, client, fetch: wrapFetchWithPayment(send, client) as typeof fetch }
   }
   return { address: account.address, account, ...clientOf(), forgetful: clientOf }
+}
+
+/** Sends requests to the gateways in turn, as a load balancer does. */
+export function inTurn(origins: readonly string[]): typeof fetch {
+  let sent = 0
+  return (input, init) => {
+    const request = new Request(input, init)
+    const { pathname, search } = new URL(request.url)
+    return fetch(new Request(`${origins[sent++ % origins.length]}${pathname}${search}`, request))
+  }
 }
 
 const ORDER = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n
