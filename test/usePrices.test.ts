@@ -4,7 +4,7 @@ import { gzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
 import type { Link } from '../core/domain/link.ts'
 import { priceRange, type UsePrice } from '../core/domain/pricing.ts'
-import type { Checked } from '../core/ports/chains/settler.ts'
+import type { Checked, SettleOutcome } from '../core/ports/chains/settler.ts'
 import { silentLog } from '../core/ports/log.ts'
 import type { TestGatewayOptions } from './helpers/gateway.ts'
 import { reaches, receiptOf, shortPlugins, startPaid } from './helpers/paid.ts'
@@ -425,22 +425,25 @@ t.test('a buyer who reads a stream and does not finish the request is charged', 
 })
 
 t.test('a stream is charged although the settlement cannot begin at its end', async (t) => {
-  const { respondWith, pay, settler, gateway, sold } = await start(t, streamed)
-  respondWith((res) => res.setHeader('content-type', 'text/event-stream').end(usage))
-  const { settle, verifyWith } = settler
   const unavailable = { reason: 'unexpected_settle_error', message: 'no node responds', transient: true }
-  settler.settle = async () => {
-    settler.settle = settle
-    settler.verifyWith = async () => {
-      settler.verifyWith = verifyWith
-      return { ok: false, ...unavailable }
+  for (const isStored of [false, true]) {
+    const { respondWith, pay, settler, gateway, sold } = await start(t, streamed)
+    respondWith((res) => res.setHeader('content-type', 'text/event-stream').end(usage))
+    const { settle, settleWith, verifyWith } = settler
+    const refuseOnce = async (): Promise<SettleOutcome> => {
+      Object.assign(settler, { settle, settleWith })
+      settler.verifyWith = async () => {
+        settler.verifyWith = verifyWith
+        return { ok: false, ...unavailable }
+      }
+      return { status: 'rejected', ...unavailable }
     }
-    return { status: 'rejected', ...unavailable }
+    Object.assign(settler, { [isStored ? 'settleWith' : 'settle']: refuseOnce })
+    t.match(await pay('once'), { status: 200 })
+    await reaches(gateway, 'delivered')
+    t.strictSame(await sold(), [10_500n], `the attempt was ${isStored ? '' : 'not '}stored`)
+    t.equal(settler.held, 0)
   }
-  t.match(await pay('once'), { status: 200 })
-  await reaches(gateway, 'delivered')
-  t.strictSame(await sold(), [10_500n])
-  t.equal(settler.held, 0)
 })
 
 t.test('a streamed payment that can no longer be settled is not sold', async (t) => {
