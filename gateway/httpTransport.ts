@@ -15,6 +15,7 @@ export class HttpTransport implements Transport {
    * Continue` when a plugin reads the body.
    */
   owesContinue = false
+  readonly isTruncated = false
   #isCutOff = false
 
   /** @param res for an upgrade, a response that has no connection yet */

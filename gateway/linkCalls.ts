@@ -104,6 +104,7 @@ class HeldTransport implements Transport {
   readonly upgrade = null
   isClosed = false
   hasLeft = false
+  isTruncated = false
   hasBegun = false
   hasEnded = false
   /** Resolves once, with the response or its requested part, or with undefined if there is none. */
@@ -201,7 +202,9 @@ class HeldTransport implements Transport {
     // Copied, because the pipeline may reuse the seller's bytes once they are written.
     this.#pieces.push(Buffer.from(piece.subarray(0, room)))
     this.#bytes += Math.min(room, piece.length)
-    if (piece.length > room) this.#conclude(this.#held(false))
+    if (piece.length <= room) return
+    this.isTruncated = true
+    this.#conclude(this.#held(false))
   }
 
   #held(isWhole: boolean): LinkResponse {

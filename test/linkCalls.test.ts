@@ -1,8 +1,10 @@
 import type { ServerResponse } from 'node:http'
 import t, { type Test } from 'tap'
+import { notCollected } from '../core/domain/payment.ts'
+import { priceRange, type UsePrice } from '../core/domain/pricing.ts'
 import type { LinkCall, LinkResponse } from '../core/ports/linkCalls.ts'
 import type { TestGateway } from './helpers/gateway.ts'
-import { reaches, startPaid } from './helpers/paid.ts'
+import { reaches, receiptOf, startPaid } from './helpers/paid.ts'
 import { until } from './helpers/rawHttp.ts'
 import { sellerOf } from './helpers/sellerOf.ts'
 import { startSeller } from './helpers/sellers.ts'
@@ -116,6 +118,8 @@ for (const settle of ['after', 'before'] as const) {
       t.equal(cut.body.length, 100)
       t.ok(headerOf(cut, 'PAYMENT-RESPONSE'), 'with its receipt')
       await reaches(gateway, 'settled')
+      const [row] = await gateway.store.ledger.list({ states: ['settled'], limit: 1 })
+      t.equal(row!.errorReason, notCollected, 'nothing is owed back if the buyer does not repeat the call')
       const whole = await fetch(url, { headers: { 'payment-signature': payment.header } })
       t.equal((await whole.text()).length, 1_000)
       t.equal(seller.calls, 1)
@@ -123,6 +127,40 @@ for (const settle of ['after', 'before'] as const) {
     },
   )
 }
+
+t.test(
+  'a streamed answer that is longer than wanted is charged for all of it, and a repeat gets it',
+  async (t) => {
+    const usage = '{"choices":[],"usage":{"prompt_tokens":1000,"completion_tokens":500}}'
+    const text = `data: {"choices":[]}\n\n${`: ${'x'.repeat(80)}\n\n`.repeat(10)}data: ${usage}\n\n`
+    const seller = await sellerOf(t, async (_req, res) => {
+      res.setHeader('content-type', 'text/event-stream').write(text.slice(0, 500))
+      setImmediate(() => res.end(text.slice(500)))
+    })
+    const { gateway, settler, call } = await start(t)
+    const pricing: UsePrice = {
+      upTo: '0.10',
+      by: { tokens: { input: '3', output: '15' } },
+      otherwise: '0',
+      stream: true,
+    }
+    const { path, url } = await gateway.addLink({
+      slug: 'it',
+      url: seller.url,
+      ...priceRange(pricing),
+      pricing,
+    })
+    const header = scriptedPayment('n', '100000', undefined, {}, 'upto')
+    const cut = await call(path, { payment: { header, x402Version: 2 }, maxResponseBytes: 100 })
+    t.match(cut, { status: 200, isWhole: false })
+    await reaches(gateway, 'settled')
+    const whole = await fetch(url, { headers: { 'payment-signature': header } })
+    t.equal(await whole.text(), text)
+    t.match(receiptOf(whole.headers), { amount: '10500' })
+    t.equal(seller.calls, 1)
+    t.strictSame(settler.transfers, ['n'])
+  },
+)
 
 t.test('a free answer that is longer than wanted is cut, and the seller is let go', async (t) => {
   const seller = await startSeller(t, 'endless')

@@ -4,7 +4,7 @@ import { gzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
 import type { Link } from '../core/domain/link.ts'
 import { priceRange, type UsePrice } from '../core/domain/pricing.ts'
-import type { Checked } from '../core/ports/chains/settler.ts'
+import type { Checked, SettleOutcome } from '../core/ports/chains/settler.ts'
 import { silentLog } from '../core/ports/log.ts'
 import type { TestGatewayOptions } from './helpers/gateway.ts'
 import { reaches, receiptOf, shortPlugins, startPaid } from './helpers/paid.ts'
@@ -220,6 +220,24 @@ t.test('a settlement whose outcome is unknown is recovered with the amount that 
   t.match(await pay('once'), { status: 200, receipt: { amount: '30000' } })
 })
 
+t.test('a payment that was freed and is used again is recovered with the amount of the later call', async (t) => {
+  const { respondWith, pay, settler, gateway, sold } = await start(t, byHeader)
+  const unavailable = { reason: 'unexpected_settle_error', message: 'no facilitator', transient: true }
+  settler.settleWith = async () => ({ status: 'rejected', ...unavailable })
+  respondWith((res) => res.setHeader('settlement-overrides', '{"amount":"30%"}').end('{"n":1}'))
+  t.match(await pay('once'), { status: 503 })
+  await reaches(gateway, 'rejected')
+  settler.settleWith = async (transfer) => {
+    transfer()
+    throw new Error('the node went away')
+  }
+  respondWith((res) => res.setHeader('settlement-overrides', '{"amount":"100%"}').end('{"n":1}'))
+  t.match(await pay('once'), { status: 503 })
+  await recoveryOf(gateway).round()
+  await reaches(gateway, 'settled')
+  t.strictSame(await sold(), [100_000n])
+})
+
 const streamed = { ...byHeader, by: tokens, stream: true }
 const piece = (text: string) =>
   `data: {"choices":[{"delta":{"content":${JSON.stringify(text)}}}],"usage":null}\n\n`
@@ -425,22 +443,25 @@ t.test('a buyer who reads a stream and does not finish the request is charged', 
 })
 
 t.test('a stream is charged although the settlement cannot begin at its end', async (t) => {
-  const { respondWith, pay, settler, gateway, sold } = await start(t, streamed)
-  respondWith((res) => res.setHeader('content-type', 'text/event-stream').end(usage))
-  const { settle, verifyWith } = settler
   const unavailable = { reason: 'unexpected_settle_error', message: 'no node responds', transient: true }
-  settler.settle = async () => {
-    settler.settle = settle
-    settler.verifyWith = async () => {
-      settler.verifyWith = verifyWith
-      return { ok: false, ...unavailable }
+  for (const isStored of [false, true]) {
+    const { respondWith, pay, settler, gateway, sold } = await start(t, streamed)
+    respondWith((res) => res.setHeader('content-type', 'text/event-stream').end(usage))
+    const { settle, settleWith, verifyWith } = settler
+    const refuseOnce = async (): Promise<SettleOutcome> => {
+      Object.assign(settler, { settle, settleWith })
+      settler.verifyWith = async () => {
+        settler.verifyWith = verifyWith
+        return { ok: false, ...unavailable }
+      }
+      return { status: 'rejected', ...unavailable }
     }
-    return { status: 'rejected', ...unavailable }
+    Object.assign(settler, { [isStored ? 'settleWith' : 'settle']: refuseOnce })
+    t.match(await pay('once'), { status: 200 })
+    await reaches(gateway, 'delivered')
+    t.strictSame(await sold(), [10_500n], `the attempt was ${isStored ? '' : 'not '}stored`)
+    t.equal(settler.held, 0)
   }
-  t.match(await pay('once'), { status: 200 })
-  await reaches(gateway, 'delivered')
-  t.strictSame(await sold(), [10_500n])
-  t.equal(settler.held, 0)
 })
 
 t.test('a streamed payment that can no longer be settled is not sold', async (t) => {

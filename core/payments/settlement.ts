@@ -1,5 +1,10 @@
 import type { AtomicAmount } from '../domain/money.ts'
-import type { PaymentIdentity, SettlementAttempt, StoredResponse } from '../domain/payment.ts'
+import {
+  isSentFirst,
+  type PaymentIdentity,
+  type SettlementAttempt,
+  type StoredResponse,
+} from '../domain/payment.ts'
 import { isTollgateError } from '../errors/error.ts'
 import type { Chains } from '../ports/chains/chains.ts'
 import type { SettleOutcome, Settler } from '../ports/chains/settler.ts'
@@ -104,8 +109,20 @@ export class Settlement {
       case 'failed_final':
         return this.#failed(paid, outcome)
       case 'rejected':
-        return this.#rejected(paid, outcome, sent)
+        return outcome.transient === true && paid.state === 'settling' && isSentFirst(paid.call)
+          ? this.#postponed(paid, outcome)
+          : this.#rejected(paid, outcome, sent)
     }
+  }
+
+  /**
+   * The facilitator could not be reached, and the buyer already has the response. The payment stays `settling`, so that its call can
+   * settle it again. If the call ends first, its end frees the payment. If the process ends first, recovery settles the payment.
+   */
+  #postponed(paid: OpenCall, { reason, message }: SettleOutcome & { status: 'rejected' }): SettleEnd {
+    paid.hasBegun = false
+    paid.refusedFor = reason
+    return { status: 'rejected', reason, message, transient: true }
   }
 
   async #pending(

@@ -41,6 +41,8 @@ export interface Transport {
   onClose(listener: () => void): void
   /** True if the caller disconnected or stopped reading before it had the response. False if this process ended the call. */
   readonly hasLeft: boolean
+  /** True if the response is longer than the caller takes over this transport. The caller gets all of it by a repeat over HTTP. */
+  readonly isTruncated: boolean
   /** True once the head of a response was sent, after which no other response can be sent. */
   readonly hasBegun: boolean
   /** True once the whole response was written. */

@@ -261,7 +261,7 @@ function outcomeOf(x: Exchange): DeliveryOutcome {
   // A disconnected buyer is not the seller's failure.
   if (upstreamOutcome !== 'buyer-left' && hasFailed(x)) return 'seller_failed'
   if (x.status !== 0 && (!x.isUnsent || response === null)) return 'delivered'
-  return x.transport.hasLeft ? 'not_collected' : 'unsent'
+  return x.transport.hasLeft || x.transport.isTruncated ? 'not_collected' : 'unsent'
 }
 
 /** Whether the seller's API failed. If no `upstream` plugin has set the outcome, the response's status decides. */

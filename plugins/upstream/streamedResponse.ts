@@ -361,14 +361,15 @@ export class StreamedResponse implements UpstreamHandler, Holder {
     if (this.#ended || this.#transport.isSent) return
     this.#x.isUnsent = true
     this.pace.rests()
-    if (this.#x.meter !== null) {
-      const { hasLeft } = this.#transport
+    const { hasLeft, isTruncated } = this.#transport
+    if (this.#x.meter !== null && !isTruncated) {
       this.#x.meter.stop(hasLeft ? 'left' : 'broken')
       // The seller is already working. Its response decides whether the call is charged.
       if (hasLeft && this.#controller !== null && this.#head === null) return
     }
-    if (this.#x.settlement === null || this.#kept === null) return this.#abort(new BuyerLeft())
-    // The call is charged, so the gateway reads the whole response, for the buyer's repeat.
+    const isSold = this.#x.settlement !== null || (this.#isMetered && isTruncated)
+    if (!isSold || this.#kept === null) return this.#abort(new BuyerLeft())
+    // The call is charged, now or at the end, so the gateway reads the whole response, for the buyer's repeat.
     this.#clock ??= setTimeout(() => this.#abort(new BuyerLeft()), this.#limits.responseTimeoutMs)
     this.#controller?.resume()
   }

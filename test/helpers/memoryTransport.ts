@@ -29,6 +29,7 @@ export class MemoryTransport implements Transport {
   readonly upgrade = null
   isClosed = false
   hasLeft = false
+  isTruncated = false
   hasBegun = false
   hasEnded = false
   /** Set once the answer is whole. */
