@@ -69,7 +69,7 @@ const chargeOf = (byte: string, before: bigint, more: Partial<ChannelCharge> = {
 async function charge(under: Under, byte: string, times: number, more: Partial<ChannelCharge> = {}) {
   for (let n = 0; n < times; n++) {
     const taken = await under.channels.take(hex(byte, 32), 1)
-    if (taken === undefined || taken === 'busy') throw new Error('Expected to own the channel.')
+    if (taken === undefined || 'ownedBy' in taken) throw new Error('Expected to own the channel.')
     await under.channels.charge(chargeOf(byte, taken.channel.charged, more))
   }
 }
