@@ -1,6 +1,7 @@
 import { getDefaultAsset } from '@x402/evm'
 import t from 'tap'
-import { builtInAssets } from '../domain/asset.ts'
+import { getAddress } from 'viem'
+import { assetPresets, builtInAssets } from '../domain/asset.ts'
 import { resolveAssets } from './assets.ts'
 import { parseConfig } from './loadConfig.ts'
 import { facilitatorChoice } from './schema.ts'
@@ -71,6 +72,24 @@ t.test(
     t.match((await assetsOf(`[{ ${usdc}, hasPermit: false }]`))[1], { hasPermit: false })
   },
 )
+
+t.test('EURC needs only its value, and is not accepted without one', async (t) => {
+  const eurc = 'network: eip155:8453, address: "0x60a3e35cc302bfa44cb288bc5a4f316fdb1adb42"'
+  t.match((await assetsOf(`[{ ${eurc}, usdPerUnit: "1.16" }]`))[2], {
+    symbol: 'EURC',
+    decimals: 6,
+    eip712: { name: 'EURC', version: '2' },
+    hasPermit: true,
+    feeBps: 500,
+    usdPerUnit: '1.16',
+  })
+  await t.rejects(assetsOf(`[{ ${eurc} }]`), /usdPerUnit is missing. EURC is not worth one USDC/)
+  await t.rejects(
+    assetsOf(`[{ ${eurc}, usdPerUnit: "1.16", decimals: 18 }]`),
+    /decimals of EURC at this address is 6, not 18/,
+  )
+  for (const { address } of assetPresets) t.equal(getAddress(address), address)
+})
 
 t.test('the built-in USDC of EVM networks is the token that @x402/evm names', async (t) => {
   for (const { network, address, eip712, decimals } of builtInAssets) {
