@@ -98,6 +98,17 @@ t.test('the built-in USDC of EVM networks is the token that @x402/evm names', as
   }
 })
 
+t.test('a tip that leaves nothing for the base fee is refused, also beside a default', async (t) => {
+  const parse = (id: string, options: string) =>
+    parseConfig(
+      `publicUrl: https://a.example\nnetworks: { ${id}: { rpcUrls: [https://n.example], facilitator: { privateKey: "0x${'1'.repeat(64)}", ${options} } } }`,
+      { file: 'a.yaml', env: {}, plugins },
+    )
+  await t.rejects(parse('eip155:137', 'maxFeePerGasGwei: 20'), /The tip of 30 gwei is not below .* is 20/)
+  await t.rejects(parse('eip155:8453', 'priorityFeePerGasGwei: 2'), /The tip of 2 gwei is not below .* is 2/)
+  await t.resolves(parse('eip155:137', 'maxFeePerGasGwei: 20, priorityFeePerGasGwei: 1'))
+})
+
 t.test('a facilitator is embedded or remote, and both are held to the caps', (t) => {
   const caps = {
     maxGas: 1,

@@ -53,9 +53,14 @@ const facilitator = {
     maxFeePerGasGwei: {
       type: 'number',
       exclusiveMinimum: 0,
-      default: 2,
       description:
-        'Maximum fee that the gateway pays for one unit of gas, in gwei (EVM). While the network demands a higher fee, settlements wait.',
+        'Maximum fee that the gateway pays for one unit of gas, in gwei (EVM). While the network demands a higher fee, settlements wait. Default: 40 on Ethereum, 500 on Polygon, 50 on Avalanche, and 2 on other networks.',
+    },
+    priorityFeePerGasGwei: {
+      type: 'number',
+      minimum: 0,
+      description:
+        'Tip that the gateway pays for one unit of gas besides the base fee, in gwei (EVM). `maxFeePerGasGwei` includes the tip. Default: 1 on Ethereum, 30 on Polygon, 0 on Arbitrum One, and 0.001 on other networks.',
     },
     minPrice: {
       type: 'string',
@@ -92,7 +97,7 @@ const facilitator = {
       type: 'number',
       exclusiveMinimum: 0,
       description:
-        "Maximum network fees that the gateway pays for the settlements of one store in a day (UTC), in the network's coin. Above this maximum, the gateway refuses payments to this store until midnight UTC. Default: 0.05 ETH on EVM networks and 1 SOL on Solana. On Base and Solana, this pays for about 10,000 settlements.",
+        "Maximum network fees that the gateway pays for the settlements of one store in a day (UTC), in the network's coin. Above this maximum, the gateway refuses payments to this store until midnight UTC. Default: 100 POL on Polygon, 2 AVAX on Avalanche, 0.05 of the coin on other EVM networks, such as 0.05 ETH, and 1 SOL on Solana. On Base and Solana, this pays for about 10,000 settlements.",
     },
     factories: {
       type: 'array',
