@@ -1,6 +1,7 @@
 import { getDefaultAsset } from '@x402/evm'
 import t from 'tap'
-import { builtInAssets } from '../domain/asset.ts'
+import { getAddress } from 'viem'
+import { assetPresets, builtInAssets } from '../domain/asset.ts'
 import { resolveAssets } from './assets.ts'
 import { parseConfig } from './loadConfig.ts'
 import { facilitatorChoice } from './schema.ts'
@@ -72,11 +73,40 @@ t.test(
   },
 )
 
+t.test('EURC needs only its value, and is not accepted without one', async (t) => {
+  const eurc = 'network: eip155:8453, address: "0x60a3e35cc302bfa44cb288bc5a4f316fdb1adb42"'
+  t.match((await assetsOf(`[{ ${eurc}, usdPerUnit: "1.16" }]`))[2], {
+    symbol: 'EURC',
+    decimals: 6,
+    eip712: { name: 'EURC', version: '2' },
+    hasPermit: true,
+    feeBps: 500,
+    usdPerUnit: '1.16',
+  })
+  await t.rejects(assetsOf(`[{ ${eurc} }]`), /usdPerUnit is missing. EURC is not worth one USDC/)
+  await t.rejects(
+    assetsOf(`[{ ${eurc}, usdPerUnit: "1.16", decimals: 18 }]`),
+    /decimals of EURC at this address is 6, not 18/,
+  )
+  for (const { address } of assetPresets) t.equal(getAddress(address), address)
+})
+
 t.test('the built-in USDC of EVM networks is the token that @x402/evm names', async (t) => {
   for (const { network, address, eip712, decimals } of builtInAssets) {
     if (!network.startsWith('eip155:')) continue
     t.match(getDefaultAsset(network, 'USDC'), { asset: address, ...eip712, decimals }, network)
   }
+})
+
+t.test('a tip that leaves nothing for the base fee is refused, also beside a default', async (t) => {
+  const parse = (id: string, options: string) =>
+    parseConfig(
+      `publicUrl: https://a.example\nnetworks: { ${id}: { rpcUrls: [https://n.example], facilitator: { privateKey: "0x${'1'.repeat(64)}", ${options} } } }`,
+      { file: 'a.yaml', env: {}, plugins },
+    )
+  await t.rejects(parse('eip155:137', 'maxFeePerGasGwei: 20'), /The tip of 30 gwei is not below .* is 20/)
+  await t.rejects(parse('eip155:8453', 'priorityFeePerGasGwei: 2'), /The tip of 2 gwei is not below .* is 2/)
+  await t.resolves(parse('eip155:137', 'maxFeePerGasGwei: 20, priorityFeePerGasGwei: 1'))
 })
 
 t.test('a facilitator is embedded or remote, and both are held to the caps', (t) => {

@@ -1,4 +1,4 @@
-import { type Asset, builtInAssets } from '../domain/asset.ts'
+import { type Asset, type AssetPreset, assetPresets, builtInAssets } from '../domain/asset.ts'
 import { familyOf } from '../domain/network.ts'
 import type { AssetConfig, Config } from './schema.ts'
 
@@ -12,10 +12,10 @@ export function resolveAssets(config: Pick<Config, 'networks' | 'assets'>): read
   )
   const changed = builtIn.map((asset) => {
     const entry = config.assets.find((other) => isSameToken(other, asset))
-    return entry === undefined ? asset : mergeAsset(asset, entry)
+    return entry === undefined ? asset : mergeAsset(entry)
   })
   const added = config.assets.filter((entry) => builtInTokenOf(entry) === undefined)
-  return [...changed, ...added.map((entry) => mergeAsset(undefined, entry))]
+  return [...changed, ...added.map(mergeAsset)]
 }
 
 /** The built-in token that an entry changes. Undefined if the token is the operator's own. */
@@ -24,6 +24,10 @@ export const builtInTokenOf = (entry: Token): Asset | undefined =>
 
 type Token = Pick<Asset, 'network' | 'address'>
 
+/** The token that Tollgate knows, built in or not. Its values apply where an entry states none. */
+export const knownTokenOf = (entry: Token): Asset | AssetPreset | undefined =>
+  builtInTokenOf(entry) ?? assetPresets.find((asset) => isSameToken(entry, asset))
+
 /** EVM addresses are equal in any case, because EIP-55 only adds a checksum. Base58 is case-sensitive. */
 export const isSameToken = (a: Token, b: Token): boolean =>
   a.network === b.network && normalAddress(a) === normalAddress(b)
@@ -31,7 +35,8 @@ export const isSameToken = (a: Token, b: Token): boolean =>
 const normalAddress = ({ network, address }: Token): string =>
   familyOf(network) === 'eip155' ? address.toLowerCase() : address
 
-function mergeAsset(base: Asset | undefined, entry: AssetConfig): Asset {
+function mergeAsset(entry: AssetConfig): Asset {
+  const base = knownTokenOf(entry)
   // If the token is the operator's own, the loader's rules require both.
   const { symbol = base?.symbol ?? '', decimals = base?.decimals ?? 0 } = entry
   const common = {
@@ -40,7 +45,7 @@ function mergeAsset(base: Asset | undefined, entry: AssetConfig): Asset {
     symbol,
     decimals,
     feeBps: entry.feeBps,
-    usdPerUnit: entry.usdPerUnit,
+    usdPerUnit: entry.usdPerUnit ?? '1',
   }
   if (familyOf(entry.network) === 'solana')
     return { ...common, program: entry.program ?? base?.program ?? 'token' }

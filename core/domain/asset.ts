@@ -33,6 +33,25 @@ export const builtInAssets: readonly Asset[] = [
   usdc('solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1', '4zMMC9srt5Ri5X14GAgXhaHii3GnPAEERYPJgZJDncDU'),
 ]
 
+/** A token that Tollgate knows, but that is only accepted if the operator states its value. */
+export type AssetPreset = Omit<Asset, 'usdPerUnit'>
+
+/**
+ * Circle's EURC, whose contract is the one of USDC, with EIP-3009 and EIP-2612. Ethereum and Avalanche are left out, because public
+ * sources disagree about the EIP-712 domain there. An operator can state it.
+ *
+ * @see https://developers.circle.com/stablecoins/eurc-contract-addresses
+ */
+export const assetPresets: readonly AssetPreset[] = [
+  eurc('eip155:8453', '0x60a3E35Cc302bFA44Cb288Bc5a4F316Fdb1adb42'),
+  eurc('eip155:84532', '0x808456652fdb597867f38412077A9182bf77359F'),
+]
+
+function eurc(network: NetworkId, address: string): AssetPreset {
+  const eip712 = { name: 'EURC', version: '2' }
+  return { network, address, symbol: 'EURC', decimals: 6, eip712, hasPermit: true, feeBps: 500 }
+}
+
 function usdc(network: NetworkId, address: string, eip712Name?: string): Asset {
   const base = { network, address, symbol: 'USDC', decimals: 6, feeBps: 500, usdPerUnit: '1' }
   return eip712Name === undefined

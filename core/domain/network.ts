@@ -12,6 +12,25 @@ export interface NetworkFacts {
   readonly isInV1?: false
   readonly title: string
   readonly explorerTx: string
+  /** Absent if the standard fees apply (EVM only). */
+  readonly fees?: FeeDefaults
+}
+
+/** What the gateway pays for gas on an EVM network if the operator sets nothing. */
+export interface FeeDefaults {
+  /** Highest price of one unit of gas. */
+  readonly maxFeePerGasGwei: number
+  /** Tip for one unit of gas. */
+  readonly priorityFeePerGasGwei: number
+  /** Limit for one store and day, in the network's coin. */
+  readonly maxGasPerStoreAndDay: number
+}
+
+/** The fees of Base, which suffice on other layer 2 networks too. */
+const standardFees: FeeDefaults = {
+  maxFeePerGasGwei: 2,
+  priorityFeePerGasGwei: 0.001,
+  maxGasPerStoreAndDay: 0.05,
 }
 
 export const knownNetworks: readonly NetworkFacts[] = [
@@ -22,16 +41,37 @@ export const knownNetworks: readonly NetworkFacts[] = [
     title: 'Base Sepolia',
     explorerTx: 'https://sepolia.basescan.org/tx/',
   },
-  { id: 'eip155:1', name: 'ethereum', title: 'Ethereum', explorerTx: 'https://etherscan.io/tx/' },
-  { id: 'eip155:137', name: 'polygon', title: 'Polygon', explorerTx: 'https://polygonscan.com/tx/' },
+  {
+    id: 'eip155:1',
+    name: 'ethereum',
+    title: 'Ethereum',
+    explorerTx: 'https://etherscan.io/tx/',
+    fees: { maxFeePerGasGwei: 40, priorityFeePerGasGwei: 1, maxGasPerStoreAndDay: 0.05 },
+  },
+  {
+    id: 'eip155:137',
+    name: 'polygon',
+    title: 'Polygon',
+    explorerTx: 'https://polygonscan.com/tx/',
+    // Validators accept no tip below 25 gwei. https://docs.polygon.technology/tools/gas/polygon-gas-station
+    fees: { maxFeePerGasGwei: 500, priorityFeePerGasGwei: 30, maxGasPerStoreAndDay: 100 },
+  },
   {
     id: 'eip155:42161',
     name: 'arbitrum',
     isInV1: false,
     title: 'Arbitrum One',
     explorerTx: 'https://arbiscan.io/tx/',
+    // Transactions are ordered by their arrival, so a tip buys nothing.
+    fees: { ...standardFees, priorityFeePerGasGwei: 0 },
   },
-  { id: 'eip155:43114', name: 'avalanche', title: 'Avalanche', explorerTx: 'https://snowtrace.io/tx/' },
+  {
+    id: 'eip155:43114',
+    name: 'avalanche',
+    title: 'Avalanche',
+    explorerTx: 'https://snowtrace.io/tx/',
+    fees: { maxFeePerGasGwei: 50, priorityFeePerGasGwei: 0.001, maxGasPerStoreAndDay: 2 },
+  },
   {
     id: 'solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp',
     name: 'solana',
@@ -64,6 +104,7 @@ export function explorerUrl(network: string, transaction: string): string | unde
 }
 
 export const factsOf = (network: string): NetworkFacts | undefined => byId.get(network)
+export const feeDefaultsOf = (network: string): FeeDefaults => factsOf(network)?.fees ?? standardFees
 /** The display name of a network, such as `Base`. If Tollgate does not know the network, its CAIP-2 id. */
 export const networkTitle = (network: string): string => factsOf(network)?.title ?? network
 export const networkOfV1Name = (name: string): NetworkId | undefined => byName.get(name)?.id

@@ -1,3 +1,4 @@
+import { feeDefaultsOf } from '../../../core/domain/network.ts'
 import { isLoopback } from '../../../core/http/caller.ts'
 import type { ChannelChain } from '../../../core/ports/chains/channelChain.ts'
 import type { Settler } from '../../../core/ports/chains/settler.ts'
@@ -12,6 +13,8 @@ import {
 } from '../network.ts'
 import { type EvmNodes, openNodes } from './rpc/nodes.ts'
 
+const weiOf = (gwei: number): bigint => BigInt(Math.round(gwei * 1e9))
+
 /** One EVM chain. */
 export class EvmNetwork implements Network {
   readonly #options: NetworkOptions
@@ -22,16 +25,20 @@ export class EvmNetwork implements Network {
   }
 
   async settler(choice: Embedded): Promise<Settler> {
-    const { rpcUrls, confirmations, settleTimeoutMs, wsUrl } = this.#options.config
+    const { network, config } = this.#options
+    const { rpcUrls, confirmations, settleTimeoutMs, wsUrl } = config
+    const fees = feeDefaultsOf(network)
+    const { maxGasPerStoreAndDay = fees.maxGasPerStoreAndDay } = choice
     const { createEvmSettler } = await import('./settler.ts')
     return createEvmSettler({
-      ...settlerOptionsOf(this.#options, choice, 18),
+      ...settlerOptionsOf(this.#options, { ...choice, maxGasPerStoreAndDay }, 18),
       confirmations,
       wsUrl,
       maxGas: choice.maxGas,
       maxPaymentsPerTransaction: choice.maxPaymentsPerTransaction,
       batchWindowMs: choice.batchWindowMs,
-      maxFeePerGasWei: BigInt(Math.round(choice.maxFeePerGasGwei * 1e9)),
+      maxFeePerGasWei: weiOf(choice.maxFeePerGasGwei ?? fees.maxFeePerGasGwei),
+      maxPriorityFeePerGasWei: weiOf(choice.priorityFeePerGasGwei ?? fees.priorityFeePerGasGwei),
       factories: choice.factories,
       // A node on this machine may be a test chain, which makes blocks only for transactions. So its newest block may be old.
       ...(rpcUrls.every((url) => isLoopback(new URL(url).hostname)) && {

@@ -1,5 +1,5 @@
 import { familyOf } from '../../domain/network.ts'
-import { builtInTokenOf, isSameToken } from '../assets.ts'
+import { builtInTokenOf, isSameToken, knownTokenOf } from '../assets.ts'
 import type { Finding } from '../check/explain.ts'
 import type { Pointer } from '../read/pointer.ts'
 import type { AssetConfig } from '../schema.ts'
@@ -38,7 +38,8 @@ function* checkAddress(asset: AssetConfig, at: Pointer, shownNetwork: string): I
     const expected = isSolana ? '32 to 44 base58 characters' : '0x and 40 hexadecimal digits, in quotes'
     yield mistake(`${at}/address`, `address is not one of network ${shownNetwork}: expected ${expected}.`)
   }
-  if (!/[1-9]/.test(usdPerUnit)) yield mistake(`${at}/usdPerUnit`, 'usdPerUnit has to be more than 0.')
+  if (usdPerUnit !== undefined && !/[1-9]/.test(usdPerUnit))
+    yield mistake(`${at}/usdPerUnit`, 'usdPerUnit has to be more than 0.')
 }
 
 function* checkFamily(asset: AssetConfig, at: Pointer, shownNetwork: string): Iterable<Finding> {
@@ -55,14 +56,19 @@ function* checkFamily(asset: AssetConfig, at: Pointer, shownNetwork: string): It
 }
 
 function* checkCompleteness(asset: AssetConfig, at: Pointer, shownDecimals: string): Iterable<Finding> {
-  const builtIn = builtInTokenOf(asset)
-  if (builtIn !== undefined) {
-    if (asset.decimals !== undefined && asset.decimals !== builtIn.decimals) {
+  const known = knownTokenOf(asset)
+  if (known !== undefined) {
+    if (asset.decimals !== undefined && asset.decimals !== known.decimals) {
       yield mistake(
         `${at}/decimals`,
-        `decimals of ${builtIn.symbol} at this address is ${builtIn.decimals}, not ${shownDecimals}.`,
+        `decimals of ${known.symbol} at this address is ${known.decimals}, not ${shownDecimals}.`,
       )
     }
+    if (asset.usdPerUnit === undefined && builtInTokenOf(asset) === undefined)
+      yield mistake(
+        at,
+        `usdPerUnit is missing. ${known.symbol} is not worth one USDC, so state its value in USDC.`,
+      )
     return
   }
   // A buyer signs a permit of the token under the token's EIP-712 domain.
@@ -73,6 +79,9 @@ function* checkCompleteness(asset: AssetConfig, at: Pointer, shownDecimals: stri
       : (['symbol', 'decimals'] as const)
   for (const name of needed) {
     if (asset[name] === undefined)
-      yield mistake(at, `${name} is missing. It is required, because address is not a built-in token.`)
+      yield mistake(
+        at,
+        `${name} is missing. It is required, because address is not a token that Tollgate knows.`,
+      )
   }
 }

@@ -1,5 +1,5 @@
 import { base58 } from '@scure/base'
-import { familyOf } from '../../domain/network.ts'
+import { familyOf, feeDefaultsOf } from '../../domain/network.ts'
 import { isLoopback } from '../../http/caller.ts'
 import { readSigningKey } from '../../solana/ed25519.ts'
 import { resolveAssets } from '../assets.ts'
@@ -10,7 +10,7 @@ import { mistake, type Rule, type RuleContext, warning } from './rule.ts'
 
 /** Options of `facilitator` that apply to only one family of chains. */
 const onlyFor = {
-  eip155: ['maxGas', 'maxFeePerGasGwei', 'factories'],
+  eip155: ['maxGas', 'maxFeePerGasGwei', 'priorityFeePerGasGwei', 'factories'],
   solana: ['maxComputeUnits', 'maxMicroLamportsPerUnit'],
 } as const
 /** Limits on the costs of the gateway's own keys. */
@@ -82,6 +82,7 @@ function* checkFacilitator(
     yield mistake(at, `facilitator.${keys} needs at least one node in rpcUrls.`, 'Add rpcUrls: [https://…].')
   }
   yield* checkUnused(id, here, url !== undefined && keys === undefined, context)
+  yield* checkTip(id, network, here)
   if (url === undefined) return
   const { protocol, hostname } = new URL(url)
   if (protocol === 'http:' && !isLoopback(hostname)) {
@@ -90,6 +91,19 @@ function* checkFacilitator(
       'facilitator.url is not https: an attacker on the network path can report payments as settled.',
     )
   }
+}
+
+/** A tip of the highest fee leaves nothing for the base fee, so that no payment would ever settle. */
+function* checkTip(id: string, { facilitator }: NetworkConfig, here: Pointer): Iterable<Finding> {
+  const fees = feeDefaultsOf(id)
+  const { maxFeePerGasGwei: max = fees.maxFeePerGasGwei } = facilitator
+  const { priorityFeePerGasGwei: tip = fees.priorityFeePerGasGwei } = facilitator
+  if (tip < max) return
+  yield mistake(
+    here,
+    `The tip of ${tip} gwei is not below maxFeePerGasGwei, which is ${max}.`,
+    'maxFeePerGasGwei has to cover the base fee and the tip. Raise it, or lower priorityFeePerGasGwei.',
+  )
 }
 
 /** Reports options that have no effect, because the operator may rely on such an option as a cap. */

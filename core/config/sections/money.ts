@@ -53,9 +53,14 @@ const facilitator = {
     maxFeePerGasGwei: {
       type: 'number',
       exclusiveMinimum: 0,
-      default: 2,
       description:
-        'Maximum fee that the gateway pays for one unit of gas, in gwei (EVM). While the network demands a higher fee, settlements wait.',
+        'Maximum fee that the gateway pays for one unit of gas, in gwei (EVM). While the network demands a higher fee, settlements wait. Default: 40 on Ethereum, 500 on Polygon, 50 on Avalanche, and 2 on other networks.',
+    },
+    priorityFeePerGasGwei: {
+      type: 'number',
+      minimum: 0,
+      description:
+        'Tip that the gateway pays for one unit of gas besides the base fee, in gwei (EVM). `maxFeePerGasGwei` includes the tip. Default: 1 on Ethereum, 30 on Polygon, 0 on Arbitrum One, and 0.001 on other networks.',
     },
     minPrice: {
       type: 'string',
@@ -92,7 +97,7 @@ const facilitator = {
       type: 'number',
       exclusiveMinimum: 0,
       description:
-        "Maximum network fees that the gateway pays for the settlements of one store in a day (UTC), in the network's coin. Above this maximum, the gateway refuses payments to this store until midnight UTC. Default: 0.05 ETH on EVM networks and 1 SOL on Solana. On Base and Solana, this pays for about 10,000 settlements.",
+        "Maximum network fees that the gateway pays for the settlements of one store in a day (UTC), in the network's coin. Above this maximum, the gateway refuses payments to this store until midnight UTC. Default: 100 POL on Polygon, 2 AVAX on Avalanche, 0.05 of the coin on other EVM networks, such as 0.05 ETH, and 1 SOL on Solana. On Base and Solana, this pays for about 10,000 settlements.",
     },
     factories: {
       type: 'array',
@@ -310,15 +315,12 @@ export const assetsSection = {
   type: 'array',
   default: [],
   description:
-    'Tokens with which buyers can pay, in addition to the built-in USDC. USDC is built in on Base, Base Sepolia, Ethereum, Polygon, Arbitrum One, Avalanche, Solana and Solana Devnet. An entry with the address of a built-in USDC overrides its values.',
+    'Tokens with which buyers can pay, in addition to the built-in USDC. USDC is built in on Base, Base Sepolia, Ethereum, Polygon, Arbitrum One, Avalanche, Solana and Solana Devnet. An entry with the address of a built-in USDC overrides its values. EURC on Base and Base Sepolia needs only its address and `usdPerUnit`.',
   examples: [
     [
       {
         network: 'eip155:8453',
         address: '0x60a3E35Cc302bFA44Cb288Bc5a4F316Fdb1adb42',
-        symbol: 'EURC',
-        decimals: 6,
-        eip712: { name: 'EURC', version: '2' },
         usdPerUnit: '1.08',
       },
     ],
@@ -343,20 +345,20 @@ export const assetsSection = {
         type: 'string',
         minLength: 1,
         maxLength: 16,
-        description: 'Short name, such as `USDC`. Required, except for the built-in USDC.',
+        description: 'Short name, such as `USDC`. Required, except for USDC and EURC.',
       },
       decimals: {
         type: 'integer',
         minimum: 0,
         maximum: 24,
-        description: 'Number of decimal places of the token. Required, except for the built-in USDC.',
+        description: 'Number of decimal places of the token. Required, except for USDC and EURC.',
       },
       eip712: {
         type: 'object',
         additionalProperties: false,
         required: ['name', 'version'],
         description:
-          'EIP-712 domain of the token contract (EVM), which is part of each signed payment. Required, except for the built-in USDC and with `transferMethod: permit2` without `hasPermit`.',
+          'EIP-712 domain of the token contract (EVM), which is part of each signed payment. Required, except for USDC and EURC and with `transferMethod: permit2` without `hasPermit`.',
         properties: {
           name: { type: 'string', minLength: 1, description: '`name` of the domain, such as `USD Coin`.' },
           version: {
@@ -374,7 +376,7 @@ export const assetsSection = {
       hasPermit: {
         type: 'boolean',
         description:
-          'Whether the token has EIP-2612 permits (EVM). If so, a buyer who pays by Permit2 can allow it by a signature, which the gateway sends together with the payment (x402 extension `eip2612GasSponsoring`). The gateway then pays the gas of both. Default: true for the built-in USDC, false for other tokens.',
+          'Whether the token has EIP-2612 permits (EVM). If so, a buyer who pays by Permit2 can allow it by a signature, which the gateway sends together with the payment (x402 extension `eip2612GasSponsoring`). The gateway then pays the gas of both. Default: true for USDC and EURC, false for other tokens.',
       },
       program: {
         enum: ['token', 'token-2022'],
@@ -391,9 +393,8 @@ export const assetsSection = {
       usdPerUnit: {
         type: 'string',
         format: 'decimal',
-        default: '1',
         description:
-          'Value of one whole token in USDC, in quotes. The gateway uses this rate to convert prices, which sellers set in USDC.',
+          'Value of one whole token in USDC, in quotes. The gateway uses this rate to convert prices, which sellers set in USDC. Required for EURC. Default: 1.',
       },
     },
   },
