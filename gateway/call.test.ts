@@ -15,7 +15,7 @@ function start() {
   const hooks = [(x: { response: Promise<unknown> }) => x.response]
   const shape = { hooks, steps: [{ plugin: 'p', phase: 'claim' }], check: undefined, afterResponse }
   const pipeline = { isPaid: false, shape } as unknown as Pipeline
-  const begin = () => {
+  const begin = (more: object = {}) => {
     const { promise: response, resolve, reject } = Promise.withResolvers<unknown>()
     const transport = { hasBegun: false, hasEnded: false, isClosed: false, send: () => true }
     const x = {
@@ -26,6 +26,8 @@ function start() {
       purchase: null,
       isOver: false,
       status: 0,
+      meter: null,
+      ...more,
     }
     runCall(x as unknown as Exchange, pipeline, generation, calls)
     return { x, resolve, reject }
@@ -36,7 +38,7 @@ function start() {
 t.test('calls that end in any order, also over their time, leave the ones that are under way', async (t) => {
   const { calls, counts, begin } = start()
   const under = () => calls.underWay.map(({ x }) => x as unknown)
-  const all = Array.from({ length: 9 }, begin)
+  const all = Array.from({ length: 9 }, () => begin())
   const left = new Set<unknown>(all.map(({ x }) => x))
   for (const [n, how] of [
     [0, 'resolve'],
@@ -58,3 +60,21 @@ t.test('calls that end in any order, also over their time, leave the ones that a
   t.same(under(), [])
   t.same(counts, { entered: 9, left: 9, finished: 9 })
 })
+
+t.test(
+  'a call that charges a response which was already sent is ended only once its payment has expired',
+  async (t) => {
+    const { calls, begin } = start()
+    const ofPayment = (validForMs: number) => ({
+      meter: { ended: 'whole' },
+      payment: { identity: { validBeforeMs: Date.now() + validForMs } },
+    })
+    const charging = begin(ofPayment(60_000))
+    const expired = begin(ofPayment(-1))
+    endOverdue(calls, 60_000, performance.now() + 61_000)
+    t.same([charging.x.isOver, expired.x.isOver], [false, true])
+    charging.resolve(handled)
+    await new Promise(setImmediate)
+    t.same(calls.underWay, [])
+  },
+)

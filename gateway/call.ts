@@ -112,14 +112,14 @@ const watch: Watch<Exchange> = {
 /**
  * Ends overdue calls. Otherwise a hook that never returns would keep the call's payment, slots and generation until the process
  * ends. The caller gets an error, and the gateway runs no further hook of the call. A call whose response is being sent is left to
- * its transport's limits.
+ * its transport's limits. A call whose response was sent before its charge is left to that charge while the payment is valid.
  */
 export function endOverdue(calls: Calls, longestMs: number, nowMs = performance.now()): void {
   const { underWay, log } = calls
   for (const call of underWay.filter(({ sinceMs }) => nowMs - sinceMs >= longestMs)) {
     const { x, pipeline, generation } = call
     const { transport, claim, link, waitsAt } = x
-    if (transport.hasBegun && !transport.hasEnded && !transport.isClosed) continue
+    if ((transport.hasBegun && !transport.hasEnded && !transport.isClosed) || isBeingCharged(x)) continue
     leave(underWay, call)
     const { plugin, phase } = pipeline.shape.steps[waitsAt] ?? {}
     const what = { plugin, phase, linkId: link.id, purchaseId: claim?.purchaseId }
@@ -129,6 +129,9 @@ export function endOverdue(calls: Calls, longestMs: number, nowMs = performance.
     else fail(x, pipeline, generation, calls, overdue(x, pipeline.isPaid))
   }
 }
+
+const isBeingCharged = ({ meter, payment }: Exchange): boolean =>
+  meter !== null && meter.ended !== null && Date.now() < payment!.identity.validBeforeMs
 
 function overdue({ claim, purchase, paymentHeader }: Exchange, isPaid: boolean): TollgateError {
   if (claim !== null && purchase === null && claim.mayBeCharged)
