@@ -9,6 +9,7 @@ const files = [
   'twoGateways.slow',
   'onePaymentOneCall',
   'paymentIdentifier',
+  'signInWithX',
   'marketplace',
   'refunds.slow',
   'sessions.slow',
