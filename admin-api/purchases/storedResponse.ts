@@ -54,11 +54,11 @@ export function storedResponseRoute(app: FastifyInstance, api: Api): void {
       schema: {
         summary: 'Read the response of a purchase again',
         description:
-          'Returns the response of a purchase while it is stored, to the wallet that has paid. A request without the header SIGN-IN-WITH-X gets a 402 with an empty `accepts` and the x402 extension `sign-in-with-x`. Sign its text, and repeat the request with the header. A purchase that is owed back, was refunded or has left the chain has no response.',
+          'Returns the response of a purchase while it is stored, to the wallet that has paid. A request without the header SIGN-IN-WITH-X gets a 402 with an empty `accepts` and the x402 extension `sign-in-with-x`. Sign its text, and repeat the request with the header. A purchase that is owed back, was refunded or has left the chain has no response. The `PAYMENT-RESPONSE` has no signed receipt, which `/api/v1/purchases/:id/receipt` returns.',
         params: idParams,
         response: respond(
           {
-            200: { description: 'The response as the gateway first sent it.' },
+            200: { description: 'The response as the gateway first sent it, without a signed receipt.' },
             402: { type: 'object', description: 'The x402 version 2 offer to sign in.' },
           },
           [400, 401, 403, 404, 410, 429, 503],

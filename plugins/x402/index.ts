@@ -149,9 +149,12 @@ export default gatewayPlugin({
       return new CalledSignedIn(signingIn, link, signInTarget(link, url, networksOf(link, open)), challenges)
     }
 
-    /** The offers by channels. A channel is charged for a response, so a link that charges first has none. */
+    /**
+     * The offers by channels. A channel is charged for a response, so a link that charges first has none. A link with access has
+     * none either, because a channel records no purchase that could give access.
+     */
     const channelsFor = (link: ServedLink, open: readonly Offer[]) =>
-      channels === null || link.settle === 'before' || !link.isActive
+      channels === null || link.settle === 'before' || link.access !== null || !link.isActive
         ? []
         : channelOffers(open, channels.networks)
 

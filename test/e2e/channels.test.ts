@@ -118,6 +118,13 @@ t.test('a link for POST only is bought by POST, and refunded by GET', async (t) 
   t.equal(product.api.calls.length, 1)
 })
 
+t.test('a link that wallets can call again is not sold by channels, which give no access', async (t) => {
+  const product = await startProduct(t, { evm: channelsSection() })
+  const url = await product.addLink('again', '0.01', { access: { paidFor: '24h' } })
+  const { accepts } = (await (await fetch(url)).json()) as { accepts: { scheme: string }[] }
+  t.strictSame([...new Set(accepts.map(({ scheme }) => scheme))], ['exact'])
+})
+
 t.test(
   'vouchers that the contract would refuse are refused, with the reason that clients know',
   async (t) => {

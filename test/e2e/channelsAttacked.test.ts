@@ -1,11 +1,9 @@
 import t from 'tap'
 import { encodeFunctionData } from 'viem'
-import { privateKeyToAccount } from 'viem/accounts'
 import type { ChannelConfig } from '../../core/domain/channel.ts'
 import type { ChannelCharge } from '../../core/ports/store/channels.ts'
 import batchSettlement from '../../localnet/evm/artefacts/BatchSettlement.json' with { type: 'json' }
 import { BATCH_SETTLEMENT_ADDRESS } from '../../localnet/evm/startLocalEvm.ts'
-import { signingWallet } from '../helpers/signIn.ts'
 import { newBuyer, present, read } from './helpers/buyers.ts'
 import { channelsSection, newChannelBuyer, signVoucher } from './helpers/channelBuyer.ts'
 import { earnings, startSale, voucherFor, watchNow } from './helpers/channelSale.ts'
@@ -192,20 +190,6 @@ t.test('a link for POST only is not bought by GET with any payment', async (t) =
   const header = Buffer.from(JSON.stringify(first)).toString('base64')
   t.match(await read(await fetch(`${url}?n=1`, { headers: { 'x-payment': header } })), { status: 405 })
   t.equal(product.api.calls.length, 0)
-})
-
-t.test('a link for POST only is not called by GET with a sign-in', async (t) => {
-  const product = await startProduct(t, { evm: channelsSection() })
-  const [evm] = product.chains.both
-  const url = await product.addLink('posted', '0.01', { methods: ['POST'], access: { paidFor: '24h' } })
-  const buyer = await newBuyer(product.chains, evm)
-  const payment = { 'payment-signature': await buyer.sign(url) }
-  t.equal((await fetch(`${url}?n=1`, { method: 'POST', body: '{}', headers: payment })).status, 200)
-  const wallet = signingWallet(privateKeyToAccount(buyer.privateKey as `0x${string}`))
-  const header = await wallet.signIn(url)
-  const signedIn = await fetch(`${url}?n=2`, { headers: { 'sign-in-with-x': header } })
-  t.match(await read(signedIn), { status: 405 })
-  t.equal(product.api.calls.length, 1)
 })
 
 t.test('a payer who withdraws gets nothing that was sold', async (t) => {

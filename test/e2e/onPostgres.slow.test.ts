@@ -10,6 +10,7 @@ const files = [
   'channelsTwoGateways.slow',
   'onePaymentOneCall',
   'paymentIdentifier',
+  'signInWithX',
   'marketplace',
   'refunds.slow',
   'sessions.slow',

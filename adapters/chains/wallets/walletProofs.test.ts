@@ -262,3 +262,26 @@ t.test('a contract wallet signs in, deployed or not, and only on the chain of th
     'a chain that is away says nothing',
   )
 })
+
+t.test('a contract that the EVM stops has refused the signature, and is no fault of the node', async (t) => {
+  const chain = await startLocalEvm()
+  t.teardown(() => chain.close())
+  const withNodes = createWalletProofs({ evmRpcUrls: [chain.rpcUrl], evmChainId: 84532 })
+  const codes = {
+    revert: '0x5f5ffd',
+    'invalid opcode': '0xfe',
+    'unknown opcode': '0x0c',
+    'invalid jump': '0x600156',
+    'stack underflow': '0x50',
+    'stack overflow': '0x5b5f600056',
+    'too much memory': '0x63ffffffff5ff3',
+    'an endless loop': '0x5b600056',
+    'a write in a view': '0x5f5f55',
+    'return data out of bounds': '0x60205f5f3e',
+  }
+  const contract = account().address
+  for (const [name, code] of Object.entries(codes)) {
+    await chain.rpc('anvil_setCode', contract, code)
+    t.equal(await withNodes.proofOf('eip155:84532', contract, 'sign in', '0x1234'), undefined, name)
+  }
+})

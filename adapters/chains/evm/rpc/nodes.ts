@@ -63,5 +63,12 @@ export const chainIdOf = (network: NetworkId): number => Number(network.slice('e
 export const isRevert = ({ code, data, message }: RpcRefused): boolean =>
   code === 3 || typeof data === 'string' || revertPattern.test(message)
 
-const revertPattern =
-  /revert|out ?of ?gas|intrinsic gas|invalid opcode|stack (?:under|over)flow|gas required exceeds/i
+/** The texts of go-ethereum (core/vm/errors.go), and of revm, which anvil and reth use. */
+const revertPattern = new RegExp(
+  [
+    'revert|out ?of ?gas|OOG\\b|intrinsic gas|gas required exceeds|gas uint64 overflow',
+    'invalid ?(?:FE)?opcode|opcode ?not ?found|invalid ?jump|write protection|static ?call',
+    'stack ?(?:under|over)flow|stack limit|call depth|call ?too ?deep|return data out of bounds|OutOfOffset',
+  ].join('|'),
+  'i',
+)
