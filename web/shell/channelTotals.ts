@@ -33,4 +33,4 @@ interface TileProps {
 }
 
 const Tile = ({ title, value, currency }: TileProps) =>
-  html`<div class="shell-tile"><dt>${title}</dt><dd><${Amount} value=${value} currency=${currency} isBig=${true} /></dd></div>`
+  html`<div class="shell-tile"><dt>${title}</dt><dd><span class="shell-figure"><${Amount} value=${value} currency=${currency} /></span></dd></div>`
