@@ -81,7 +81,7 @@ export const stats = {
     aim: 8_000,
   },
   channel_one_p50_ms: least("call paid by one channel alone, over the seller's own time, p50", 'ms', 1, 0.5),
-  channel_vs_x402_express: times('call paid by a channel, compared with @x402/express', 15, 20),
+  channel_vs_x402_express: times('call paid by a channel, compared with @x402/express', 10, 20),
   batch_payments_per_s: {
     what: 'payments settled by one key, a block every 2 s',
     unit: '/s',

@@ -1,30 +1,7 @@
-import type { DatabaseSync } from 'node:sqlite'
 import type { ChannelCharge, Channels } from '../../../core/ports/store/channels.ts'
 import { HOUR_MS } from '../repositories/channels.ts'
+import type { ChargeArgs } from './channelOperations.ts'
 import type { Database } from './connect.ts'
-
-/** The values of a charge, which cross to the writer thread faster as a flat list without bytes. */
-export type ChargeArgs = readonly [
-  total: readonly [
-    charged: string,
-    signature: string,
-    nowMs: number,
-    id: string,
-    before: string,
-    owner: number,
-  ],
-  response: readonly [
-    id: string,
-    requestHash: string,
-    status: number,
-    headers: string,
-    mediaType: string,
-    /** One character per byte. */
-    body: string,
-    receipt: string,
-  ],
-  sum: readonly [id: string, linkId: string, hour: number, amount: string],
-]
 
 /**
  * Charges calls of channels. Each call of a channel makes this write, so its statements are prepared by hand, and charges of many
@@ -58,36 +35,3 @@ function argsOf(charge: ChannelCharge, nowMs: number): ChargeArgs {
 
 const latin1Of = (bytes: Uint8Array): string =>
   Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1')
-
-/** The write of a charge, inside the writer's transaction. */
-export function channelOperations(database: DatabaseSync) {
-  // A sum can exceed the 64 bits of SQLite's integers.
-  database.function('sum_of_digits', { deterministic: true }, (a, b) =>
-    String(BigInt(a as string) + BigInt(b as string)),
-  )
-  const isLast = 'id = unhex(?4) AND charged = ?5 AND owner = ?6'
-  // Nearly every charge finds unclaimed money. It leaves that column alone, because the column decides about an index entry.
-  const chargeOn = database.prepare(`UPDATE channels SET charged = ?1, signature = unhex(?2)
-    WHERE ${isLast} AND unclaimed_since_ms IS NOT NULL`)
-  const chargeFirst = database.prepare(`UPDATE channels SET charged = ?1, signature = unhex(?2),
-    unclaimed_since_ms = coalesce(unclaimed_since_ms, ?3) WHERE ${isLast}`)
-  const keep = database.prepare(`
-    INSERT INTO channel_responses (id, request_hash, status, headers, media_type, body, receipt)
-    VALUES (unhex(?), ?, ?, ?, ?, ?, ?)
-    ON CONFLICT (id) DO UPDATE SET request_hash = excluded.request_hash, status = excluded.status,
-      headers = excluded.headers, media_type = excluded.media_type, body = excluded.body, receipt = excluded.receipt`)
-  const add = database.prepare(`
-    INSERT INTO channel_sums (id, link_id, at, calls, amount) VALUES (unhex(?), ?, ?, 1, ?)
-    ON CONFLICT (id, link_id, at) DO UPDATE
-      SET calls = calls + 1, amount = sum_of_digits(amount, excluded.amount)`)
-  return {
-    /** @returns false if the row has another total or owner */
-    chargeChannel([total, response, sum]: ChargeArgs): boolean {
-      if (chargeOn.run(...total).changes === 0 && chargeFirst.run(...total).changes === 0) return false
-      const [id, requestHash, status, headers, mediaType, body, receipt] = response
-      keep.run(id, requestHash, status, headers, mediaType, Buffer.from(body, 'latin1'), receipt)
-      add.run(...sum)
-      return true
-    },
-  }
-}

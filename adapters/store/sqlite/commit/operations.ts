@@ -1,6 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite'
 import { type Call, type Methods, stepsOf } from '../../repositories/calls.ts'
-import { channelOperations } from '../channelCharges.ts'
+import { channelOperations } from '../channelOperations.ts'
 import { bookOperations } from '../payments/ledgerOperations.ts'
 import { sumOperations } from '../rollups/rollupOperations.ts'
 import { preparing, type Row, type Statement } from '../statement.ts'
