@@ -24,6 +24,8 @@ import type { ReceiptSigner } from '../core/ports/receiptSigner.ts'
 import type { Sealer } from '../core/ports/sealer.ts'
 import type { BrowserSessions } from '../core/ports/store/browserSessions.ts'
 import type { Change, Changes } from '../core/ports/store/changes.ts'
+import type { ChannelBooks } from '../core/ports/store/channelBooks.ts'
+import type { Channels } from '../core/ports/store/channels.ts'
 import type { Discovery } from '../core/ports/store/discovery.ts'
 import type { Fees } from '../core/ports/store/fees.ts'
 import type { HealthChecks } from '../core/ports/store/healthChecks.ts'
@@ -99,6 +101,8 @@ export interface AdminApiDeps {
   readonly links: Links
   readonly purchases: Purchases
   readonly fees: Fees
+  readonly channels: Pick<Channels, 'earnings'>
+  readonly channelBooks: Pick<ChannelBooks, 'page' | 'debts'>
   readonly stats: Stats
   readonly healthChecks: HealthChecks
   readonly reviews: Reviews

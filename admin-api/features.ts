@@ -26,6 +26,7 @@ import { expireSessions, paymentOfBuyerRoutes, paymentRoutes } from './payments/
 import { payRoute } from './payments/payRoute.ts'
 import { sessionEventsRoute } from './payments/sessionEvents.ts'
 import { statementPageRoute } from './payments/statementPage.ts'
+import { channelRoutes } from './purchases/channelRoutes.ts'
 import { paymentStepsRoute } from './purchases/paymentSteps.ts'
 import { purchaseRoutes, withdrawalRoutes } from './purchases/purchaseRoutes.ts'
 import { receiptRoute } from './purchases/receiptRoute.ts'
@@ -75,6 +76,11 @@ export const features: readonly Feature[] = [
     about: 'The purchases of your store, and the responses that buyers read again.',
     publicRoutes: [receiptRoute, storedResponseRoute],
     storeRoutes: [purchaseRoutes],
+  },
+  {
+    name: 'Channels',
+    about: 'The payment channels from which buyers pay for calls of your links.',
+    storeRoutes: [channelRoutes],
   },
   { name: 'Refunds', about: 'Refunds of your purchases.', storeRoutes: [refundRoute] },
   {

@@ -37,6 +37,7 @@ const documentedRoutes = [
   'GET /api/reviews',
   'GET /api/store/{username}',
   'GET /api/store/{username}/{slug}/health',
+  'GET /api/v1/channels',
   'GET /api/v1/fees',
   'GET /api/v1/fees/invoices',
   'GET /api/v1/links',

@@ -5,6 +5,7 @@ import type { PaymentRecord } from '../../core/domain/payment.ts'
 import { type Job, runningJobs } from '../../core/jobs/job.ts'
 import type { Api, SettlingReport } from '../deps.ts'
 import { exactly, field, isoTime, listOf, ok, respond, success } from '../http/responses.ts'
+import { channelTotals, channelTotalsOf } from '../purchases/channelRoutes.ts'
 import { operatorOnly } from './operatorRoutes.ts'
 
 /** Maximum number of payments of each kind in the response. A flag tells whether there are more. */
@@ -46,6 +47,10 @@ const status = exactly({
   ),
   pending: payments,
   refundsDue: payments,
+  channels: {
+    ...listOf(channelTotals),
+    description: 'The payment channels of all stores, by currency.',
+  },
   parked: exactly({ total: field.count, rows: listOf(payment) }),
   jobs: { ...listOf(job), description: 'The background jobs of the process that responds to this request.' },
   checkedAt: field.time,
@@ -69,18 +74,20 @@ export function operatorStatusRoutes(app: FastifyInstance, api: Api): void {
         const rows = await ledger.list({ states, limit: SHOWN + 1 })
         return { rows: rows.slice(0, SHOWN).map(view), hasMore: rows.length > SHOWN }
       }
-      const [problems, found, pending, refundsDue, parked] = await Promise.all([
+      const [problems, found, pending, refundsDue, parked, channels] = await Promise.all([
         problemsNow(),
         networks(),
         list('settling', 'pending'),
         list('refund_due'),
         ledger.parked(PARKED_TRIES, SHOWN),
+        channelTotalsOf(api),
       ])
       return ok({
         problems,
         networks: found,
         pending,
         refundsDue,
+        channels,
         parked: { total: parked.total, rows: parked.rows.map(view) },
         jobs: [...runningJobs].map(jobView).sort((a, b) => a.name.localeCompare(b.name)),
         checkedAt: isoTime(api.clock.now()),

@@ -1,5 +1,6 @@
 import type { LinkSuspension } from '../../core/domain/link.ts'
 import { formatAmount, parseAmount } from '../../core/domain/money.ts'
+import { chainNameOf, type NetworkId } from '../../core/domain/network.ts'
 import type { Session } from '../../core/domain/session.ts'
 import type { WebhookEvent } from '../../core/domain/webhook.ts'
 import type { Api } from '../deps.ts'
@@ -27,6 +28,7 @@ interface Parts {
 
 function about(api: Pick<Api, 'purchases' | 'links' | 'sessions'>, event: WebhookEvent): Promise<Parts> {
   if (event.purchaseId !== null) return aboutPurchase(api, event)
+  if (event.kind === 'channel.charged') return aboutChannel(api, event)
   return event.sessionId === null ? aboutLink(api, event) : aboutSession(api, event.sessionId)
 }
 
@@ -77,6 +79,40 @@ async function aboutSession({ sessions }: Pick<Api, 'sessions'>, id: string): Pr
   return {
     top: { amount: shown.amount },
     data: { session: { ...shown, expiresAt: isoTime(session.expiresAtMs) } },
+  }
+}
+
+/** A minute of a channel, as the database writes it into the event. */
+export interface ChargedMinute {
+  readonly channelId: string
+  readonly payer: string
+  readonly calls: number
+  readonly amount: string
+  readonly currency: string
+  readonly network: NetworkId
+  readonly asset: string
+  readonly fromMs: number
+  readonly links: readonly { readonly linkId: string; readonly calls: number; readonly amount: string }[]
+}
+
+async function aboutChannel({ links }: Pick<Api, 'links'>, { detail, atMs }: WebhookEvent): Promise<Parts> {
+  const { fromMs, links: sold, ...charged } = JSON.parse(detail!) as ChargedMinute
+  const found = await Promise.all(sold.map(({ linkId }) => links.find(linkId)))
+  return {
+    top: { amount: charged.amount },
+    data: {
+      ...charged,
+      chain: chainNameOf(charged.network),
+      from: isoTime(fromMs),
+      to: isoTime(atMs),
+      links: sold.map(({ linkId, calls, amount }, i) => ({
+        linkId,
+        slug: found[i]?.slug ?? null,
+        title: found[i]?.title ?? null,
+        calls,
+        amount,
+      })),
+    },
   }
 }
 

@@ -3,7 +3,9 @@ import type { AddressInfo } from 'node:net'
 import { Webhook } from 'standardwebhooks'
 import type { Test } from 'tap'
 import t from 'tap'
+import { builtInAssets } from '../../core/domain/asset.ts'
 import type { PaymentRecord } from '../../core/domain/payment.ts'
+import { checksumAddress } from '../../core/evm/hex.ts'
 import { loseRefund, noteRefundedTwice, payBack } from '../../core/payments/reconciliation.ts'
 import type { PaymentChange } from '../../core/ports/store/ledger.ts'
 import { sell } from '../../test/helpers/admin-api/sell.ts'
@@ -313,6 +315,69 @@ t.test("another store's webhook is unknown, and what cannot be sent to is refuse
   t.notMatch(list.text, 'whsec_')
   t.equal((await f.call('DELETE', `/api/v1/webhooks/${id}`, { key: own.key })).status, 200)
   t.equal((await f.call('GET', `/api/v1/webhooks/${id}`, { key: own.key })).status, 404)
+})
+
+t.test('the calls of a channel are told as sums of a minute', async (t) => {
+  const f = await start(t)
+  const { key, id: storeId } = await f.store()
+  const to = await receiver(t)
+  const { id } = await hook(f, key, to.url, { events: ['channel.charged'] })
+  const made = await link(f, key)
+  const [asset] = builtInAssets
+  const { address: token, network } = asset!
+  const payer = `0x${'ab'.repeat(20)}`
+  const config = { payer, payerAuthorizer: payer, receiver: payer, receiverAuthorizer: payer, salt: '0x00' }
+  const channelId = `0x${'cd'.repeat(32)}`
+  const none = { totalClaimed: 0n, pendingWithdrawal: 0n, withdrawRequestedAtSeconds: 0, refundNonce: 0n }
+  const channel = {
+    id: channelId,
+    network,
+    storeId,
+    config: { ...config, token: token.toLowerCase(), withdrawDelay: 900 },
+    charged: 0n,
+    signature: null,
+    balance: 1_000_000n,
+    ...none,
+  }
+  await f.db.channels.open(channel, 1)
+  for (const before of [0n, 250_000n])
+    await f.db.channels.charge({
+      id: channelId,
+      owner: 1,
+      network,
+      asset: token,
+      storeId,
+      linkId: made.id,
+      amountAtomic: 250_000n,
+      before,
+      signature: `0x${'11'.repeat(65)}`,
+      requestHash: '',
+      response: null,
+    })
+  await f.db.channelBooks.book(builtInAssets, 10)
+  const minute = Math.floor(f.clock.nowMs / 60_000) * 60_000
+  f.clock.nowMs = minute + 60_000
+  await f.db.channelBooks.addEvents(builtInAssets, 10)
+  const { body } = await delivery(f, key, id, 'delivered')
+  t.strictSame(JSON.parse(body), {
+    event: 'channel.charged',
+    amount: '0.50',
+    type: 'channel.charged',
+    timestamp: new Date(minute + 60_000).toISOString(),
+    data: {
+      channelId,
+      payer: checksumAddress(payer),
+      calls: 2,
+      amount: '0.50',
+      currency: 'USDC',
+      network,
+      asset: token,
+      chain: 'base',
+      from: new Date(minute).toISOString(),
+      to: new Date(minute + 60_000).toISOString(),
+      links: [{ linkId: made.id, slug: made.slug, title: 'Weather', calls: 2, amount: '0.50' }],
+    },
+  })
 })
 
 t.test('a link that is suspended is told of to those who asked', async (t) => {

@@ -7,6 +7,7 @@ import { transferScheme } from '../../core/payments/transfers.ts'
 import { createTransferWatch, type SettlerQueries } from '../../core/payments/transferWatch.ts'
 import { transferBackOf } from '../../core/ports/chains/refundProofs.ts'
 import { silentLog } from '../../core/ports/log.ts'
+import { channelFindings } from './channelFindings.ts'
 import { bad, type Finding, good, report, warning } from './findings.ts'
 import { missingSales } from './missingSales.ts'
 import { openStack, type Stack } from './open/openStack.ts'
@@ -67,6 +68,7 @@ export async function examine(
       ...(await check('Checking networks and facilitators', () => networkFindings(stack))),
       ...(queriesChains ? await check("Checking the sellers' wallets", () => payoutFindings(stack)) : []),
       ...(await check('Checking the ledger', () => ledgerFindings(stack, skipsCheckedDays, onProgress))),
+      ...(await check('Checking payment channels', () => channelFindings(stack, queriesChains))),
       ...(await check('Looking for deferred payments', () => parkedFindings(stack))),
       ...(queriesChains ? await check('Looking up transfers on chain', () => chainFindings(stack)) : []),
       ...(queriesChains ? await check('Looking up refunds on chain', () => refundFindings(stack)) : []),

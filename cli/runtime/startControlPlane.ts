@@ -94,6 +94,8 @@ export async function startControlPlane(
     discovery: store.discovery,
     webhooks: store.webhooks,
     fees: store.fees,
+    channels: store.channels,
+    channelBooks: store.channelBooks,
     notes: stack.notes,
     sessions: store.sessions,
     refundProofs: chains.refundProofs,

@@ -10,8 +10,8 @@ export const webhookEvents = {
     data: '`status`: `settled` and `delivered` are sales',
   },
   'channel.charged': {
-    when: 'Calls were charged to a payment channel. Each channel causes at most one such event a minute for each link, right after the minute.',
-    data: '`channelId`, `payer`, `linkId`, `slug`, `title`, `calls`, `amount`, `currency`, `chain`, `network`, `asset`, `from`, `to`',
+    when: 'Calls were charged to a payment channel. Each channel causes at most one such event a minute, right after the minute, with the sums of the minute.',
+    data: '`channelId`, `payer`, `calls`, `amount`, `currency`, `chain`, `network`, `asset`, `from`, `to`, and `links` with `linkId`, `slug`, `title`, `calls` and `amount` of each',
   },
   'payment.confirmed': {
     when: 'A payment session was paid. The payment also causes `purchase.confirmed`.',

@@ -39,6 +39,7 @@ export interface WholeDelivery extends DeliveryResponse {
 /** The events that a webhook can receive, with their words. */
 export const kinds = [
   { kind: 'purchase.confirmed', words: 'Something was bought' },
+  { kind: 'channel.charged', words: 'Calls were charged to a payment channel' },
   { kind: 'payment.confirmed', words: 'A payment session was paid' },
   { kind: 'payment.expired', words: 'A payment session expired' },
   { kind: 'refund.due', words: 'A refund is due' },

@@ -5,6 +5,7 @@ import { Table } from '../components/table.ts'
 import { Time } from '../components/time.ts'
 import { html } from '../html.ts'
 import type { ApiClient } from '../shell/api.ts'
+import { ChannelTotals, type ChannelTotalsResponse } from '../shell/channelTotals.ts'
 import { Title } from '../shell/frame.ts'
 import { Load, useLoad } from '../shell/load.ts'
 import { msOf, stepWords } from '../shell/words.ts'
@@ -46,6 +47,8 @@ interface StatusResponse {
   }[]
   readonly pending: PaymentsResponse
   readonly refundsDue: PaymentsResponse
+  /** The payment channels of all stores. */
+  readonly channels: readonly ChannelTotalsResponse[]
   readonly parked: { readonly total: number; readonly rows: readonly PaymentResponse[] }
   readonly jobs: readonly JobResponse[]
   readonly checkedAt: string
@@ -66,7 +69,7 @@ export function Status({ api, onSignedOut }: { readonly api: ApiClient; readonly
 }
 
 function StatusView({ status }: { readonly status: StatusResponse }) {
-  const { problems, networks, pending, refundsDue, parked, jobs, checkedAt } = status
+  const { problems, networks, pending, refundsDue, channels, parked, jobs, checkedAt } = status
   return html`<div class="stack">
     ${
       problems.length === 0
@@ -89,6 +92,7 @@ function StatusView({ status }: { readonly status: StatusResponse }) {
       )}
       ${networks.length === 0 && html`<li class="soft">No network is configured, so paid links can’t be paid.</li>`}
     </ul><//>
+    ${channels.length > 0 && html`<${Card} title="Payment channels of all stores"><${ChannelTotals} totals=${channels} /><//>`}
     ${parked.total > 0 && html`<${Payments} title="Repeatedly deferred" payments=${parked.rows} />`}
     <${Payments} title="Pending payments" payments=${pending.rows} />
     <${Payments} title="Refunds due" payments=${refundsDue.rows} />

@@ -81,32 +81,45 @@ export const channelBookWrites = {
       SELECT s.*, k.network, k.token, k.store_id, k.payer FROM channel_minutes s JOIN channel_configs k ON k.id = s.id
       WHERE s.at < ${over} AND ${isKnown(assets)} ORDER BY s.at, s.id, s.link_id LIMIT ${limit} + 0`
     if (minutes.length === 0) return 0
+    const groups = [...Map.groupBy(minutes, ({ at, id }) => `${at} ${hexOf(id)}`).values()]
+    // The page may end within a channel's minute, which the next page has as a whole.
+    if (minutes.length === limit && groups.length > 1) groups.pop()
     const known = byName(assets)
-    const events = minutes.map(({ id, at, link_id, store_id, payer, network, token, calls, amount }) => {
-      const { address, symbol, decimals } = known.get(nameOf(network, token))!
-      const detail = JSON.stringify({
-        channelId: `0x${hexOf(id)}`,
-        payer: checksumAddress(payer),
-        calls,
-        amount: formatAmount(BigInt(amount), decimals, 2),
-        currency: symbol,
-        network,
-        asset: address,
-        fromMs: at * MINUTE_MS,
-      })
-      return { id: hexOf(id), at, link_id, store_id, detail, at_ms: (at + 1) * MINUTE_MS }
-    })
-    const columns = { store_id: 'text', link_id: 'text', detail: 'text', at_ms: 'bigint' } as const
+    const events = groups.map((of) => eventOf(of, known.get(nameOf(of[0]!.network, of[0]!.token))!))
+    const columns = { store_id: 'text', detail: 'text', at_ms: 'bigint' } as const
     yield* noteEvents(
       tx,
       'channel.charged',
-      part`SELECT m.store_id, m.link_id, NULL AS purchase_id, NULL AS session_id, m.detail, m.at_ms
+      part`SELECT m.store_id, NULL AS link_id, NULL AS purchase_id, NULL AS session_id, m.detail, m.at_ms
         FROM ${table('m', columns, events)}`,
     )
-    yield* tx.run`DELETE FROM channel_minutes WHERE (at, id, link_id) IN (SELECT n.at, ${idOf('n')}, n.link_id
-      FROM ${table('n', { at: 'bigint', id: 'text', link_id: 'text' }, events)})`
+    yield* tx.run`DELETE FROM channel_minutes WHERE (at, id) IN (SELECT n.at, ${idOf('n')}
+      FROM ${table('n', { at: 'bigint', id: 'text' }, events)})`
     return minutes.length
   },
+}
+
+/** The event of a channel's minute, from its sums by link. */
+function eventOf(sums: readonly SumRow[], { address, symbol, decimals }: Asset) {
+  const { id, at, store_id, payer, network } = sums[0]!
+  const amountOf = (of: readonly SumRow[]) =>
+    formatAmount(
+      of.reduce((sum, { amount }) => sum + BigInt(amount), 0n),
+      decimals,
+      2,
+    )
+  const detail = JSON.stringify({
+    channelId: `0x${hexOf(id)}`,
+    payer: checksumAddress(payer),
+    calls: sums.reduce((sum, { calls }) => sum + calls, 0),
+    amount: amountOf(sums),
+    currency: symbol,
+    network,
+    asset: address,
+    fromMs: at * MINUTE_MS,
+    links: sums.map((one) => ({ linkId: one.link_id, calls: one.calls, amount: amountOf([one]) })),
+  })
+  return { id: hexOf(id), at, store_id, detail, at_ms: (at + 1) * MINUTE_MS }
 }
 
 const keyColumns = { id: 'text', link_id: 'text', at: 'bigint' } as const

@@ -8,7 +8,18 @@ import type {
   OwnedElsewhere,
   UnclaimedChannel,
 } from '../../../core/ports/store/channels.ts'
-import { type CallsOf, locked, part, type Reads, row, type Steps, type Tx, words } from './transaction.ts'
+import {
+  type CallsOf,
+  locked,
+  nothing,
+  type Piece,
+  part,
+  type Reads,
+  row,
+  type Steps,
+  type Tx,
+  words,
+} from './transaction.ts'
 
 export const HOUR_MS = 3_600_000
 
@@ -222,11 +233,12 @@ export function createChannels(
     },
 
     async earnings(storeId): Promise<ChannelEarnings[]> {
-      const ofStore = part`JOIN channel_configs k ON k.id = s.id WHERE k.store_id = ${storeId}`
+      const isOf = (column: Piece) => (storeId === undefined ? nothing : part`WHERE ${column} = ${storeId}`)
+      const config = part`JOIN channel_configs k ON k.id = s.id ${isOf(words('k.store_id', 'k.store_id'))}`
       const rows = await reads.all<EarningsRow>`
-        SELECT network, token, calls, charged, claimed FROM channel_totals WHERE store_id = ${storeId}
-        UNION ALL SELECT k.network, k.token, s.calls, s.amount, '0' FROM channel_sums s ${ofStore}
-        UNION ALL SELECT k.network, k.token, 0, '0', s.amount FROM channel_claims s ${ofStore}`
+        SELECT network, token, calls, charged, claimed FROM channel_totals ${isOf(words('store_id', 'store_id'))}
+        UNION ALL SELECT k.network, k.token, s.calls, s.amount, '0' FROM channel_sums s ${config}
+        UNION ALL SELECT k.network, k.token, 0, '0', s.amount FROM channel_claims s ${config}`
       const byToken = Map.groupBy(rows, ({ network, token }) => `${network} ${token}`)
       return [...byToken.values()].map((of) => ({
         network: of[0]!.network,

@@ -31,6 +31,8 @@ export interface ChannelChain {
   isSigned(authorizer: string, channelId: ChannelId, maxClaimable: AtomicAmount, signature: string): boolean
   /** The states in the newest block, in order. Rejects if no node responds. */
   read(ids: readonly ChannelId[]): Promise<ChannelOnChain[]>
+  /** What was claimed for a receiver in a token, and is not paid out to it yet. Rejects if no node responds. */
+  unsettled(receiver: string, token: string): Promise<AtomicAmount>
   /** Simulates and sends a deposit, and waits for its block. The gas counts for the store. */
   deposit(config: ChannelConfig, deposit: DepositAuthorization, storeId: StoreId): Promise<TransactOutcome>
   /**

@@ -101,8 +101,8 @@ export interface Channels {
   unclaimed(network: NetworkId, after: ChannelId | null, limit: number): Promise<UnclaimedChannel[]>
   /** Keeps a channel out of the claims until a time, because its claim would fail. */
   park(id: ChannelId, untilMs: number, reason: string): Promise<void>
-  /** Sums of a store by token. */
-  earnings(storeId: StoreId): Promise<ChannelEarnings[]>
+  /** Sums of a store by token. Of all stores, if none is given. */
+  earnings(storeId?: StoreId): Promise<ChannelEarnings[]>
 }
 
 /** A channel with unclaimed money. */

@@ -134,6 +134,8 @@ export async function startAdmin(
       links: db.links,
       purchases: db.purchases,
       fees: db.fees,
+      channels: db.channels,
+      channelBooks: db.channelBooks,
       stats: db.stats,
       healthChecks: db.healthChecks,
       reviews: db.reviews,

@@ -4,6 +4,7 @@ import { Select } from '../../components/field.ts'
 import { html } from '../../html.ts'
 import { Title } from '../../shell/frame.ts'
 import { Fault, Load, useAction, useLoad } from '../../shell/load.ts'
+import { ChannelsCard } from '../channelsCard.ts'
 import { More, type PageOf, saveCsv, usePages } from '../pages.ts'
 import { PurchaseTable } from '../purchaseTable.ts'
 import { useSeller } from '../seller.ts'
@@ -54,6 +55,7 @@ export function Purchases({ linkId, status }: PurchasesProps) {
   return html`<div class="stack">
     <${Title} actions=${html`<${Button} isBusy=${csv.isBusy} onClick=${save}>CSV<//>`}>Purchases<//>
     <${Fault} of=${csv} />
+    ${filter === '' && html`<${ChannelsCard} />`}
     <div class="shell-filters">
       <${Select} id="link" label="Link" value=${linkId} onChange=${(value: string) => choose({ linkId: value })}
         options=${isKnown ? titles : [...titles, { value: linkId, label: 'One link' }]}

@@ -47,6 +47,7 @@ const selectors = {
   channels: selectorOf('channels(bytes32)'),
   pendingWithdrawals: selectorOf('pendingWithdrawals(bytes32)'),
   refundNonce: selectorOf('refundNonce(bytes32)'),
+  receivers: selectorOf('receivers(address,address)'),
 } as const
 
 const dataOf = (selector: string, encoded: string): Hex => `0x${selector}${encoded.slice(2)}`
@@ -106,6 +107,21 @@ export const settleCall = (receiver: string, token: string): ContractCall =>
       encode([{ type: 'address' }, { type: 'address' }], [receiver as Hex, token as Hex]),
     ),
   )
+
+/** Reads what was claimed and paid out for a receiver, for {@link unsettledIn}. */
+export const receiverCall = (receiver: string, token: string): ContractCall =>
+  callOf(
+    dataOf(
+      selectors.receivers,
+      encode([{ type: 'address' }, { type: 'address' }], [receiver as Hex, token as Hex]),
+    ),
+  )
+
+/** @throws if the result is not of the contract */
+export function unsettledIn(result: unknown): bigint {
+  const [claimed, settled] = decode([{ type: 'uint128' }, { type: 'uint128' }], result as Hex)
+  return claimed - settled
+}
 
 export function refundCall(
   config: ChannelConfig,

@@ -9,7 +9,17 @@ import type { Rpc } from '../../../../core/rpc/rpc.ts'
 import { recoverSigner } from '../check/authorization.ts'
 import { chainIdOf, type Hex } from '../rpc/nodes.ts'
 import { addressOfKey, secp256k1 } from '../settle/transaction.ts'
-import { claimCall, depositCall, refundCall, settleCall, stateCalls, stateIn, together } from './calls.ts'
+import {
+  claimCall,
+  depositCall,
+  receiverCall,
+  refundCall,
+  settleCall,
+  stateCalls,
+  stateIn,
+  together,
+  unsettledIn,
+} from './calls.ts'
 
 /** As authorizer, it means that the payer itself has to sign. Such channels are not accepted. */
 const zeroAddress = `0x${'0'.repeat(40)}`
@@ -74,6 +84,12 @@ export function createEvmChannelChain(options: EvmChannelChainOptions): ChannelC
         })
         return stateIn(results)
       })
+    },
+
+    async unsettled(receiver, token) {
+      const [response] = await rpc.many([reading(receiverCall(receiver, token))])
+      if (!response?.ok) throw new RpcUnreachable(`the payouts of ${receiver} on ${network} cannot be read`)
+      return unsettledIn(response.result)
     },
 
     deposit: (config, deposit, storeId) => settler.transact!(depositCall(config, deposit), storeId),
