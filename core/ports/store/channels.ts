@@ -1,4 +1,4 @@
-import type { Channel, ChannelId, ChannelOnChain } from '../../domain/channel.ts'
+import type { Channel, ChannelId, ChannelOnChain, SentRefund } from '../../domain/channel.ts'
 import type { LinkId, StoreId } from '../../domain/link.ts'
 import type { AtomicAmount } from '../../domain/money.ts'
 import type { NetworkId } from '../../domain/network.ts'
@@ -8,6 +8,8 @@ export interface OwnedChannel {
   readonly channel: Channel
   /** Hash of the request that was charged last, if its response is stored. Null otherwise. */
   readonly lastRequestHash: string | null
+  /** The last refund that was sent. Null if none was, or it has failed. */
+  readonly refund: SentRefund | null
 }
 
 /** A channel that another process owns. */
@@ -87,6 +89,8 @@ export interface Channels {
    * @returns the amount by which the claimed total rose
    */
   update(id: ChannelId, state: ChannelOnChain): Promise<AtomicAmount>
+  /** Notes a refund before it is sent, because it may be mined after this process has ended. Null if the refund has failed. */
+  noteRefund(id: ChannelId, refund: SentRefund | null): Promise<void>
   /**
    * Ends this process's ownership of channels.
    *

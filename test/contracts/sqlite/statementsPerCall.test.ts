@@ -152,7 +152,8 @@ const limits: Readonly<Record<string, readonly [requests: number, args: (i: numb
     'channels.take': [1, () => [channelId, 1]],
     'channels.update': [5, (i) => [channelId, { ...channel, totalClaimed: BigInt(i) }]],
     'channels.park': [1, () => [channelId, 1, 'r']],
-    'channels.release': [2, () => [[channelId, hex('c2', 32)], 1]],
+    'channels.noteRefund': [1, () => [channelId, { nonce: 1n, amount: 1n }]],
+    'channels.release': [2, () => [[channelId, hex('c2', 32)], 1, null]],
     'webhooks.remove': [2, (i) => [`e${i}`]],
   }
 
