@@ -33,6 +33,11 @@ export class OpenChannel {
   channel: Channel
   /** Hash of the last charged request, if its response is stored. */
   lastRequestHash: string | null
+  /**
+   * True until the first charge, if the row may lack calls: a database that was restored or has lost its last commits. Only then, a
+   * voucher over more than the next total is accepted, because its payer has signed for the calls that the row lacks.
+   */
+  mayBeBehind: boolean
   /** False until the channel is in the database. */
   isStored: boolean
   /** When the read of the chain began whose state the channel has, by this machine's monotonic clock, in ms. */
@@ -56,6 +61,7 @@ export class OpenChannel {
     this.channel = channel
     this.lastRequestHash = owned?.lastRequestHash ?? null
     this.refund = owned?.refund ?? null
+    this.mayBeBehind = owned?.isAbandoned ?? false
     this.isStored = owned !== undefined
     this.readAtMs = readAtMs
   }

@@ -78,12 +78,13 @@ function* take(tx: Tx, id: Uint8Array, owner: number): Steps<OwnedChannel | Owne
     const held = yield* tx.one`SELECT id FROM leases WHERE id = ${found.owner} AND expires_at_ms > ${nowMs}`
     if (held !== undefined) return { ownedBy: found.owner }
   }
+  const isAbandoned = found.owner !== null && found.owner !== owner
   if (found.owner !== owner) yield* tx.run`UPDATE channels SET owner = ${owner} WHERE id = ${id}`
   const last = yield* tx.one<{ request_hash: string }>`
     SELECT request_hash FROM channel_responses WHERE id = ${id} AND status > 0`
   const { sent_refund_nonce: nonce, sent_refund_amount: amount } = found
   const refund = nonce === null ? null : { nonce: BigInt(nonce), amount: BigInt(amount!) }
-  return { channel: channelOf(found), lastRequestHash: last?.request_hash ?? null, refund }
+  return { channel: channelOf(found), lastRequestHash: last?.request_hash ?? null, refund, isAbandoned }
 }
 
 export const channelWrites = {

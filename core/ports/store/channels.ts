@@ -10,6 +10,8 @@ export interface OwnedChannel {
   readonly lastRequestHash: string | null
   /** The last refund that was sent. Null if none was, or it has failed. */
   readonly refund: SentRefund | null
+  /** True if the process that owned the row before has ended without a release, so that the row may lack its last calls. */
+  readonly isAbandoned: boolean
 }
 
 /** A channel that another process owns. */
@@ -39,7 +41,7 @@ export interface ChannelCharge {
   readonly storeId: StoreId
   readonly linkId: LinkId
   readonly amountAtomic: AtomicAmount
-  /** Total before this call. */
+  /** Total before this call, and before calls that the row lacks. */
   readonly before: AtomicAmount
   /** The voucher's signature, which allows the total before plus the amount. */
   readonly signature: string
