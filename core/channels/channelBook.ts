@@ -1,4 +1,4 @@
-import type { Channel, ChannelId, ChannelOnChain } from '../domain/channel.ts'
+import type { Channel, ChannelId, ChannelOnChain, SentRefund } from '../domain/channel.ts'
 import { type Job, startJob } from '../jobs/job.ts'
 import type { ChannelChain } from '../ports/chains/channelChain.ts'
 import type { Log } from '../ports/log.ts'
@@ -129,9 +129,9 @@ export class ChannelBook {
     const { state, sinceMs } = given ?? { state: (await chain.read([fresh.id]))[0]!, sinceMs: nowMs }
     if (owned === undefined) {
       const channel = { ...fresh, ...state, charged: state.totalClaimed, signature: null }
-      return new OpenChannel(channel, null, false, sinceMs)
+      return new OpenChannel(channel, undefined, sinceMs)
     }
-    const open = new OpenChannel(owned.channel, owned.lastRequestHash, true, sinceMs)
+    const open = new OpenChannel(owned.channel, owned, sinceMs)
     await this.update(open, state, sinceMs)
     return open
   }
@@ -230,6 +230,12 @@ export class ChannelBook {
     }
     if (state.totalClaimed >= channel.charged) open.lastRequestHash = null
     if (open.isStored) await this.#deps.channels.update(channel.id, state)
+  }
+
+  /** Notes a refund in memory and database before it is sent, or that it has failed. */
+  async noteRefund(open: OpenChannel, refund: SentRefund | null): Promise<void> {
+    await this.#deps.channels.noteRefund(open.channel.id, refund)
+    open.refund = refund
   }
 
   /** Forgets a channel whose row may have changed, so that its next call takes it again. */

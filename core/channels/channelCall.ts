@@ -19,6 +19,8 @@ export class ChannelCall {
   readonly requestHash: string | null
   /** The channel while this call holds it. */
   held: OpenChannel | null = null
+  /** The channel's total when this call was accepted. The call is charged the voucher's total less this. */
+  before = 0n
   /** Transaction of this call's deposit. Empty if it made none. */
   depositTransaction = ''
   /** Whether the voucher's signature is checked. */

@@ -96,7 +96,7 @@ export class ChannelCalls {
     const amount = String(offer.priceAtomic)
     const after = {
       ...channelStateOf(held!),
-      chargedCumulativeAmount: String(channel.charged + offer.priceAtomic),
+      chargedCumulativeAmount: String(payment.maxClaimable),
     }
     return {
       success: true,
@@ -127,8 +127,8 @@ export class ChannelCalls {
         asset: offer.terms.asset,
         storeId: link.storeId,
         linkId: link.id,
-        amountAtomic: offer.priceAtomic,
-        before: charged - offer.priceAtomic,
+        amountAtomic: charged - call.before,
+        before: call.before,
         signature,
         requestHash: requestHash ?? '',
         response: requestHash === null ? null : response,
@@ -145,6 +145,7 @@ export class ChannelCalls {
     // The contract's state may have been read meanwhile.
     open.channel = { ...open.channel, charged, signature }
     open.lastRequestHash = response === null ? null : requestHash
+    open.mayBeBehind = false
     this.#release(call)
   }
 
@@ -229,7 +230,8 @@ export class ChannelCalls {
     const isLast = maxClaimable === charged && signature === channel.signature
     if (isLast && requestHash !== null && requestHash === open.lastRequestHash && charged > totalClaimed)
       return this.#lastResponse(call, open)
-    if (maxClaimable !== charged + offer.priceAtomic) {
+    const next = charged + offer.priceAtomic
+    if (maxClaimable !== next && !(open.mayBeBehind && maxClaimable > next && payment.type !== 'refund')) {
       assertSigned(call)
       throw correct(call, open)
     }
@@ -248,6 +250,7 @@ export class ChannelCalls {
         )
     }
     assertSigned(call)
+    call.before = charged
     return undefined
   }
 

@@ -1,4 +1,5 @@
-import type { Channel } from '../domain/channel.ts'
+import type { Channel, SentRefund } from '../domain/channel.ts'
+import type { OwnedChannel } from '../ports/store/channels.ts'
 
 /** Maximum calls that wait for the call of a channel that is at the seller. */
 const MAX_WAITING = 32
@@ -18,15 +19,6 @@ export interface Turn {
   readonly requestHash: string | null
 }
 
-/** A refund that was sent. */
-export interface SentRefund {
-  readonly nonce: bigint
-  /** In atomic units. */
-  readonly amount: bigint
-  /** When it was sent, by this machine's monotonic clock, in ms. */
-  readonly atMs: number
-}
-
 /** How a wait ended. `late`: too many calls wait, or the wait took too long. `dropped`: the channel has to be taken again. */
 type Granted = 'held' | 'late' | 'dropped'
 
@@ -41,12 +33,19 @@ export class OpenChannel {
   channel: Channel
   /** Hash of the last charged request, if its response is stored. */
   lastRequestHash: string | null
+  /**
+   * True until the first charge, if the row may lack calls: a database that was restored or has lost its last commits. Only then, a
+   * voucher over more than the next total is accepted, because its payer has signed for the calls that the row lacks.
+   */
+  mayBeBehind: boolean
   /** False until the channel is in the database. */
   isStored: boolean
   /** When the read of the chain began whose state the channel has, by this machine's monotonic clock, in ms. */
   readAtMs: number
   /** The last refund that was sent. Null if none was, or it has failed. */
-  refund: SentRefund | null = null
+  refund: SentRefund | null
+  /** When this process has sent it, by this machine's monotonic clock, in ms. */
+  refundSentAtMs = Number.NEGATIVE_INFINITY
   /** When the last call ended, likewise. */
   usedAtMs = performance.now()
   /** True if the row may have another state, so that it has to be taken again. */
@@ -57,15 +56,18 @@ export class OpenChannel {
   #correctedHash: string | null = null
   readonly #waiting: Waiting[] = []
 
-  constructor(channel: Channel, lastRequestHash: string | null, isStored: boolean, readAtMs: number) {
+  /** @param owned the row. Undefined if the channel is not in the database */
+  constructor(channel: Channel, owned: OwnedChannel | undefined, readAtMs: number) {
     this.channel = channel
-    this.lastRequestHash = lastRequestHash
-    this.isStored = isStored
+    this.lastRequestHash = owned?.lastRequestHash ?? null
+    this.refund = owned?.refund ?? null
+    this.mayBeBehind = owned?.isAbandoned ?? false
+    this.isStored = owned !== undefined
     this.readAtMs = readAtMs
   }
 
   get isIdle(): boolean {
-    return !this.#isHeld && this.#waiting.length === 0 && this.pendingRefund === null
+    return !this.#isHeld && this.#waiting.length === 0
   }
 
   /** The refund that was sent and is not seen in the contract's state yet. */

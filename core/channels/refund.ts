@@ -39,7 +39,7 @@ export async function refund(
     })
   await read()
   const earlier = open.pendingRefund
-  if (earlier !== null && performance.now() - earlier.atMs < PENDING_MS) throw pending()
+  if (earlier !== null && performance.now() - open.refundSentAtMs < PENDING_MS) throw pending()
   const before = open.channel
   const left = before.balance - before.charged
   if (left <= 0n)
@@ -54,9 +54,10 @@ export async function refund(
   // Only one of two refunds with the same nonce can land, and it must not take more than is kept for it.
   const amount = earlier === null ? asked : earlier.amount
   if (!(await book.store(open))) throw unavailable(reasons.busy, 'Another process has this payment channel.')
-  open.refund = { nonce: before.refundNonce, amount, atMs: performance.now() }
+  await book.noteRefund(open, { nonce: before.refundNonce, amount })
+  open.refundSentAtMs = performance.now()
   const sent = await chain.refund({ channel: open.channel, amount })
-  if (sent.status === 'refused' || sent.status === 'reverted') open.refund = earlier
+  if (sent.status === 'refused' || sent.status === 'reverted') await book.noteRefund(open, earlier)
   if (sent.status === 'refused') {
     if (!sent.isRevert) throw unavailable(reasons.rpc, sent.message)
     throw refuse(reasons.refundSimulation, `The refund would fail on chain: ${sent.message}`)

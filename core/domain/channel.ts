@@ -41,6 +41,12 @@ export interface ChannelOnChain {
   readonly refundNonce: bigint
 }
 
+/** A refund that was signed and sent. The contract accepts one refund with its nonce. */
+export interface SentRefund {
+  readonly nonce: bigint
+  readonly amount: AtomicAmount
+}
+
 /** A channel as the database has it. */
 export interface Channel extends ChannelOnChain {
   readonly id: ChannelId

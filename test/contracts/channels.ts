@@ -64,7 +64,12 @@ export async function channelsContract(t: Test, make: Make): Promise<void> {
   t.test('a channel is stored once and charged call by call', async (t) => {
     const { channels } = await make(t)
     t.equal(await channels.take(sample().id, 1), undefined, 'unknown')
-    t.same(await channels.open(sample(), 1), { channel: sample(), lastRequestHash: null })
+    t.same(await channels.open(sample(), 1), {
+      channel: sample(),
+      lastRequestHash: null,
+      refund: null,
+      isAbandoned: false,
+    })
     const step = LARGE / 10n
     t.equal(await channels.charge(chargeOf(1, 0n)), true)
     t.equal(await channels.charge(chargeOf(1, 0n)), false, 'the same total is charged once')
@@ -125,10 +130,22 @@ export async function channelsContract(t: Test, make: Make): Promise<void> {
     t.equal(await channels.charge(chargeOf(first.id, 0n)), false, 'it is handed over')
     await channels.release([sample().id], second.id, first.id)
     storeClock.nowMs += 10_001
-    t.match(await channels.take(sample().id, second.id), { channel: { charged: 0n } }, 'the lease is over')
+    const taken = { channel: { charged: 0n }, isAbandoned: true }
+    t.match(await channels.take(sample().id, second.id), taken, 'the lease is over')
+    t.match(await channels.take(sample().id, second.id), { isAbandoned: false })
     t.equal(await channels.charge(chargeOf(first.id, 0n)), false, 'the former owner charges nothing')
     await channels.release([sample().id], second.id, null)
-    t.match(await channels.take(sample().id, first.id), { channel: { charged: 0n } })
+    t.match(await channels.take(sample().id, first.id), { channel: { charged: 0n }, isAbandoned: false })
+  })
+
+  t.test('a refund is noted before it is sent', async (t) => {
+    const { channels } = await make(t)
+    await channels.open(sample(), 1)
+    const refund = { nonce: 3n, amount: LARGE }
+    await channels.noteRefund(sample().id, refund)
+    t.match(await channels.take(sample().id, 1), { refund })
+    await channels.noteRefund(sample().id, null)
+    t.match(await channels.take(sample().id, 1), { refund: null })
   })
 
   t.test('what is claimed is no longer unclaimed, and its response is deleted', async (t) => {

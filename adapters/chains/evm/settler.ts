@@ -96,7 +96,7 @@ export function createEvmSettler(given: EvmSettlerOptions): Settler {
     batches,
     isPlain: (flight) => plain.has(flight),
   })
-  const transacting = new Transacting({ options, rpc, keys, budgets })
+  const transacting = new Transacting({ options, rpc, keys, budgets, receipts })
   /** Receipts of the transactions of payments whose outcome is being checked. */
   const mined = new WeakMap<TracedPayment, Receipt>()
   const { recover, stillOnChain } = createRecovery({

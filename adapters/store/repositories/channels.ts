@@ -1,4 +1,4 @@
-import type { Channel, ChannelId, ChannelOnChain } from '../../../core/domain/channel.ts'
+import type { Channel, ChannelId, ChannelOnChain, SentRefund } from '../../../core/domain/channel.ts'
 import type { NetworkId } from '../../../core/domain/network.ts'
 import type {
   ChannelEarnings,
@@ -40,6 +40,8 @@ export interface ChannelRow {
   readonly unclaimed_since_ms: number | null
   readonly parked_until_ms: number | null
   readonly parked_reason: string | null
+  readonly sent_refund_nonce: string | null
+  readonly sent_refund_amount: string | null
   readonly network: NetworkId
   readonly store_id: string
   readonly payer: string
@@ -90,10 +92,13 @@ function* take(tx: Tx, id: Uint8Array, owner: number): Steps<OwnedChannel | Owne
     const held = yield* tx.one`SELECT id FROM leases WHERE id = ${found.owner} AND expires_at_ms > ${nowMs}`
     if (held !== undefined) return { ownedBy: found.owner }
   }
+  const isAbandoned = found.owner !== null && found.owner !== owner
   if (found.owner !== owner) yield* tx.run`UPDATE channels SET owner = ${owner} WHERE id = ${id}`
   const last = yield* tx.one<{ request_hash: string }>`
     SELECT request_hash FROM channel_responses WHERE id = ${id} AND status > 0`
-  return { channel: channelOf(found), lastRequestHash: last?.request_hash ?? null }
+  const { sent_refund_nonce: nonce, sent_refund_amount: amount } = found
+  const refund = nonce === null ? null : { nonce: BigInt(nonce), amount: BigInt(amount!) }
+  return { channel: channelOf(found), lastRequestHash: last?.request_hash ?? null, refund, isAbandoned }
 }
 
 export const channelWrites = {
@@ -158,6 +163,11 @@ export const channelWrites = {
       WHERE id = ${id}`
     yield* tx.run`DELETE FROM channel_responses WHERE id = ${id}`
     return risen
+  },
+
+  *noteRefund(tx: Tx, id: ChannelId, refund: SentRefund | null): Steps<void> {
+    yield* tx.run`UPDATE channels SET sent_refund_nonce = ${refund && String(refund.nonce)},
+      sent_refund_amount = ${refund && String(refund.amount)} WHERE id = ${bytesOf(id)}`
   },
 
   *release(tx: Tx, ids: readonly ChannelId[], owner: number, next: number | null): Steps<void> {

@@ -147,7 +147,7 @@ const channels = {
   additionalProperties: false,
   required: ['authorizerKeys'],
   description:
-    'Payment channels (x402 scheme `batch-settlement`, EVM): a buyer deposits once, then pays each call by a signed voucher without a transaction. Without this section, links are not offered by channels. Channels need `facilitator.privateKey` or `facilitator.privateKeys`, and one gateway process (`gateway.workers: 1`).',
+    'Payment channels (x402 scheme `batch-settlement`, EVM): a buyer deposits once, then pays each call by a signed voucher without a transaction. Without this section, links are not offered by channels. Channels need `facilitator.privateKey` or `facilitator.privateKeys`.',
   properties: {
     authorizerKeys: {
       type: 'array',

@@ -274,7 +274,8 @@ export interface Settler {
   ): Promise<SettleOutcome>
   /**
    * Simulates a call that is no payment, sends it from one of the settler's own accounts, and waits for its block. The transaction is
-   * not stored, so the call must be safe to repeat: after a crash, the caller reads the chain and decides again. Present if the
+   * not stored, so the call must be safe to repeat: after a crash, the caller reads the chain and decides again. A repeat of
+   * a call that waits for its block waits too, instead of sending it again. Present if the
    * settler has keys of its own on an EVM network. Never rejects.
    *
    * @param storeId the store for which the gas cost counts. Null if it counts for none

@@ -1,4 +1,4 @@
-import type { Channel, ChannelId, ChannelOnChain } from '../../domain/channel.ts'
+import type { Channel, ChannelId, ChannelOnChain, SentRefund } from '../../domain/channel.ts'
 import type { LinkId, StoreId } from '../../domain/link.ts'
 import type { AtomicAmount } from '../../domain/money.ts'
 import type { NetworkId } from '../../domain/network.ts'
@@ -8,6 +8,10 @@ export interface OwnedChannel {
   readonly channel: Channel
   /** Hash of the request that was charged last, if its response is stored. Null otherwise. */
   readonly lastRequestHash: string | null
+  /** The last refund that was sent. Null if none was, or it has failed. */
+  readonly refund: SentRefund | null
+  /** True if the process that owned the row before has ended without a release, so that the row may lack its last calls. */
+  readonly isAbandoned: boolean
 }
 
 /** A channel that another process owns. */
@@ -37,7 +41,7 @@ export interface ChannelCharge {
   readonly storeId: StoreId
   readonly linkId: LinkId
   readonly amountAtomic: AtomicAmount
-  /** Total before this call. */
+  /** Total before this call, and before calls that the row lacks. */
   readonly before: AtomicAmount
   /** The voucher's signature, which allows the total before plus the amount. */
   readonly signature: string
@@ -87,6 +91,8 @@ export interface Channels {
    * @returns the amount by which the claimed total rose
    */
   update(id: ChannelId, state: ChannelOnChain): Promise<AtomicAmount>
+  /** Notes a refund before it is sent, because it may be mined after this process has ended. Null if the refund has failed. */
+  noteRefund(id: ChannelId, refund: SentRefund | null): Promise<void>
   /**
    * Ends this process's ownership of channels.
    *

@@ -1,3 +1,4 @@
+import type { Receipt } from '../../../../core/evm/transferProof.ts'
 import type { ContractCall, TransactOutcome } from '../../../../core/ports/chains/settler.ts'
 import { quantity, RpcRefused } from '../../../../core/rpc/post.ts'
 import type { Rpc } from '../../../../core/rpc/rpc.ts'
@@ -6,6 +7,7 @@ import { admissionRefusals } from '../../refusals.ts'
 import type { EvmSettlerOptions } from '../options.ts'
 import { isRevert } from '../rpc/nodes.ts'
 import { type EvmKeys, minFee } from './keys.ts'
+import type { ReceiptWatch } from './receipts.ts'
 import { costOf } from './settlement.ts'
 
 /**
@@ -13,6 +15,9 @@ import { costOf } from './settlement.ts'
  * more.
  */
 const gasLimitOf = (estimate: bigint): number => Number((estimate * 5n) / 4n + 20_000n)
+
+/** How long a call that is not mined is not sent again, in ms. It may never be mined. */
+const PENDING_MS = 300_000
 
 /** A node's text in a message, shortened and with printable characters only. */
 const printable = (text: string): string => text.replace(/[^\x20-\x7e]/g, '?').slice(0, 200)
@@ -23,11 +28,17 @@ const refused = (message: string, isRevert = false): TransactOutcome => ({
   message,
 })
 
+function outcomeOf(transaction: string, receipt: Receipt | undefined): TransactOutcome {
+  if (receipt === undefined) return { status: 'pending', transaction }
+  return { status: receipt.status === '0x1' ? 'done' : 'reverted', transaction }
+}
+
 export interface TransactingDeps {
   readonly options: Required<EvmSettlerOptions>
   readonly rpc: Rpc
   readonly keys: EvmKeys
   readonly budgets: Budgets
+  readonly receipts: ReceiptWatch
 }
 
 /**
@@ -36,13 +47,41 @@ export interface TransactingDeps {
  */
 export class Transacting {
   readonly #deps: TransactingDeps
+  /** Calls in progress by their data, such as a deposit that a buyer repeats. */
+  readonly #sending = new Map<string, Promise<TransactOutcome>>()
+  /** Calls that were sent and not mined in time, by their data. */
+  readonly #pending = new Map<string, { readonly transaction: string; readonly atMs: number }>()
 
   constructor(deps: TransactingDeps) {
     this.#deps = deps
   }
 
   /** See `Settler.transact`. */
-  async send(call: ContractCall, storeId: string | null): Promise<TransactOutcome> {
+  send(call: ContractCall, storeId: string | null): Promise<TransactOutcome> {
+    const known = this.#sending.get(call.data)
+    if (known !== undefined) return known
+    const sending = this.#sendOrWait(call, storeId).finally(() => this.#sending.delete(call.data))
+    this.#sending.set(call.data, sending)
+    return sending
+  }
+
+  async #sendOrWait(call: ContractCall, storeId: string | null): Promise<TransactOutcome> {
+    const { receiptTimeoutMs, firstPollMs } = this.#deps.options
+    for (const [data, { atMs }] of this.#pending)
+      if (performance.now() - atMs > PENDING_MS) this.#pending.delete(data)
+    const { transaction } = this.#pending.get(call.data) ?? {}
+    if (transaction === undefined) {
+      const outcome = await this.#send(call, storeId)
+      if (outcome.status === 'pending')
+        this.#pending.set(call.data, { transaction: outcome.transaction, atMs: performance.now() })
+      return outcome
+    }
+    const receipt = await this.#deps.receipts.wait(transaction, receiptTimeoutMs, firstPollMs)
+    if (receipt !== undefined) this.#pending.delete(call.data)
+    return outcomeOf(transaction, receipt)
+  }
+
+  async #send(call: ContractCall, storeId: string | null): Promise<TransactOutcome> {
     const { options, keys } = this.#deps
     if (!keys.isStarted) return refused('Settlement on this network begins in a moment.')
     try {
@@ -86,9 +125,8 @@ export class Transacting {
       const { transaction } = attempt
       spentWei = likelyWei
       const receipt = await landing
-      if (receipt === undefined) return { status: 'pending', transaction }
-      spentWei = costOf(receipt, 1, attempt.bytes, options) ?? likelyWei
-      return { status: receipt.status === '0x1' ? 'done' : 'reverted', transaction }
+      if (receipt !== undefined) spentWei = costOf(receipt, 1, attempt.bytes, options) ?? likelyWei
+      return outcomeOf(transaction, receipt)
     } finally {
       if (storeId !== null) budgets.countGas(storeId, likelyWei, spentWei)
     }

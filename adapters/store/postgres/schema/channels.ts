@@ -19,7 +19,9 @@ export const channels = `
     owner bigint,
     unclaimed_since_ms bigint,
     parked_until_ms bigint,
-    parked_reason text COLLATE "C"
+    parked_reason text COLLATE "C",
+    sent_refund_nonce text COLLATE "C",
+    sent_refund_amount text COLLATE "C"
   ) WITH (fillfactor = 50);
   CREATE INDEX channels_unclaimed ON channels (id) WHERE unclaimed_since_ms IS NOT NULL;
   CREATE TABLE channel_configs (

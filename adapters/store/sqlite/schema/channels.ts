@@ -20,7 +20,9 @@ export const channels = [
     owner INTEGER, -- lease of the process that judges the channel's calls
     unclaimed_since_ms INTEGER, -- null: everything is claimed
     parked_until_ms INTEGER,
-    parked_reason TEXT
+    parked_reason TEXT,
+    sent_refund_nonce TEXT, -- of the last refund that was sent; null: none was, or it has failed
+    sent_refund_amount TEXT
   ) STRICT, WITHOUT ROWID`,
   'CREATE INDEX channels_unclaimed ON channels (id) WHERE unclaimed_since_ms IS NOT NULL',
   `CREATE TABLE channel_configs (
