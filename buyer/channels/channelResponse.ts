@@ -1,14 +1,12 @@
-import { recoverAddress } from 'viem'
 import { channelScheme } from '../../core/domain/channel.ts'
-import { ChannelHashes } from '../../core/domain/channelHashes.ts'
 import type { NetworkId } from '../../core/domain/network.ts'
 import type { ChannelPayment } from '../../core/x402/channelPayment.ts'
 import { decodeSellerHeader } from '../../core/x402/header.ts'
 import { isObject, own } from '../../core/x402/strictJson.ts'
+import { voucherSigner } from '../chains/channelSigners.ts'
 import { distinct, type HttpResponse, valuesOf } from '../httpCall.ts'
 
 const digits = /^(?:0|[1-9]\d{0,38})$/
-const signatureForm = /^0x[0-9a-fA-F]{130}$/
 
 /** The errors of a 402 that says what the channel's total is (x402 packages, scheme `batch-settlement`). */
 const corrective = new Set<unknown>([
@@ -83,10 +81,8 @@ export async function readCorrection(
   const signed = isObject(voucher) ? amountIn(voucher, 'signedMaxClaimable') : undefined
   const signature = isObject(voucher) ? own(voucher, 'signature') : undefined
   if (total === undefined || signed === undefined || total > signed) return undefined
-  if (typeof signature !== 'string' || !signatureForm.test(signature)) return undefined
-  const digest = new ChannelHashes(Number(network.slice('eip155:'.length))).voucherDigest(channelId, signed)
-  const signer = await recoverAddress({ hash: digest, signature: signature as `0x${string}` }).catch(() => '')
-  return signer.toLowerCase() === config.payerAuthorizer ? total : undefined
+  const signer = await voucherSigner(network, channelId, signed, signature)
+  return signer === config.payerAuthorizer ? total : undefined
 }
 
 /** The first entry of the scheme in a corrective 402. */

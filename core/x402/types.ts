@@ -7,7 +7,7 @@ import type { NetworkId } from '../domain/network.ts'
  */
 export type Scheme = 'exact' | 'upto'
 
-/** A way to pay that buyers support. By a payment channel, a signed voucher pays each call. */
+/** A payment method that buyers support. By a payment channel, a signed voucher pays each call. */
 export type BuyerScheme = Scheme | typeof channelScheme
 
 /**
