@@ -1,6 +1,7 @@
 import type { NetworkId } from '../core/domain/network.ts'
+import type { DepositAuthorization } from '../core/x402/channelPayment.ts'
 import type { OfferTerms } from '../core/x402/offerTerms.ts'
-import type { Scheme } from '../core/x402/types.ts'
+import type { BuyerScheme } from '../core/x402/types.ts'
 import type { Charged, PayOutcome } from './payReport.ts'
 /** Thrown if the user's own input is wrong. No request was sent and nothing was signed. The message never contains a key. */
 export class UsageError extends Error {
@@ -12,7 +13,7 @@ export class UsageError extends Error {
  * is written to disk before it is sent.
  */
 export interface SignedPayment {
-  readonly scheme: Scheme
+  readonly scheme: BuyerScheme
   readonly network: NetworkId
   readonly asset: string
   /** In atomic units, as decimal digits. In scheme `upto`, the most that can be charged. */
@@ -20,8 +21,8 @@ export interface SignedPayment {
   readonly payTo: string
   readonly payer: string
   /**
-   * x402 `payload`, which is `{signature, authorization}` for EIP-3009, `{signature, permit2Authorization}` for Permit2 and
-   * `{transaction}` for Solana.
+   * x402 `payload`, which is `{signature, authorization}` for EIP-3009, `{signature, permit2Authorization}` for Permit2,
+   * `{transaction}` for Solana, and `{type, channelConfig, voucher, deposit?}` for a payment channel.
    */
   readonly payload: Readonly<Record<string, unknown>>
   /**
@@ -72,6 +73,21 @@ export interface Order {
   readonly idempotencyKey?: string
 }
 
+/** What a wallet signs for a call by a payment channel. */
+export interface ChannelOrder {
+  /** The voucher's total, in atomic units. */
+  readonly totalAtomic: bigint
+  /** The deposit to sign, in atomic units. Null for a voucher alone. */
+  readonly depositAtomic: bigint | null
+}
+
+/** The signatures of a {@link ChannelOrder}. */
+export interface SignedChannel {
+  /** The voucher's signature, 65 bytes in lower-case hex. */
+  readonly signature: string
+  readonly deposit: DepositAuthorization | null
+}
+
 /** A wallet that pays one offer. Created per run, because a run signs at most once. */
 export interface Buyer {
   /** Checksummed 0x address, or base58. */
@@ -91,6 +107,18 @@ export interface Buyer {
    */
   sign(terms: OfferTerms, signal: AbortSignal, order: Order): Promise<SignedPayment>
   /**
+   * Signs a voucher of the wallet's channel for these terms, and a deposit into it. At most one deposit a run. Absent if the wallet has
+   * no channels.
+   *
+   * @throws {BuyerRefusal} if nothing was signed
+   */
+  signChannel?(
+    terms: OfferTerms,
+    channel: ChannelOrder,
+    signal: AbortSignal,
+    order: Order,
+  ): Promise<SignedChannel>
+  /**
    * Signs a text to sign in, which moves no money. Returns hex (EIP-191) on EVM, base58 on Solana. Absent if the wallet signs only
    * payments.
    */
@@ -100,6 +128,7 @@ export interface Buyer {
 /** A wallet with its key in this process. It needs only the terms of an offer to sign. */
 export interface KeyBuyer extends Buyer {
   sign(terms: OfferTerms, signal: AbortSignal): Promise<SignedPayment>
+  signChannel?(terms: OfferTerms, channel: ChannelOrder, signal: AbortSignal): Promise<SignedChannel>
 }
 
 /** Thrown if the buyer did not sign. The message is for the user. */

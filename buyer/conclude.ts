@@ -160,6 +160,7 @@ export function reportWithoutPayment(
     charged: 'no',
     chargedAmount: null,
     transaction: null,
+    channel: null,
     response: response && {
       status: response.status,
       contentType: valuesOf(response.headers, 'content-type')[0] ?? '',

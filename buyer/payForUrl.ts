@@ -1,5 +1,7 @@
-import { chooseEntry } from '../core/x402/offerTerms.ts'
+import { channelScheme } from '../core/domain/channel.ts'
+import { chooseEntry, type EntryWishes } from '../core/x402/offerTerms.ts'
 import { asRefusal, BuyerRefusal } from './buyer.ts'
+import { payByChannel } from './channels/payByChannel.ts'
 import { reportWithoutPayment } from './conclude.ts'
 import {
   type Deadline,
@@ -122,16 +124,27 @@ async function payAgain(
     )
   }
   const capUsd = options.maxUsd ?? DEFAULT_MAX_USD
-  const choice = chooseEntry(read.offer.accepts, wallets, {
+  const { offer } = read
+  const wishes: EntryWishes = {
     only: options.network,
     fits: (terms) => !priceInUsd(terms, capUsd).isAboveCap,
     missing: typeof options.wallets === 'function' ? noWalletOfVault : noKey,
-  })
-  if (!choice.ok) return refuse(choice.message)
-  return await guard(
-    (mayGoOn) => payOffer(run, call, read.offer, [choice.chosen, ...choice.others], deadline, mayGoOn),
-    response,
-  )
+  }
+  const channel = chooseEntry(offer.accepts, wallets, { ...wishes, byChannel: true })
+  if (!channel.ok && options.deposit !== undefined) {
+    if (offer.accepts.some(({ scheme }) => scheme === channelScheme)) return refuse(channel.message)
+    onStep('The seller offers no payment channel, so this call is paid for alone.')
+  }
+  const choice = chooseEntry(offer.accepts, wallets, wishes)
+  if (!choice.ok && !channel.ok) return refuse(choice.message)
+  return await guard(async (mayGoOn) => {
+    const report = channel.ok
+      ? await payByChannel(run, call, offer, channel.chosen, deadline, mayGoOn)
+      : undefined
+    if (report !== undefined) return report
+    if (!choice.ok) return refuse(choice.message)
+    return await payOffer(run, call, offer, [choice.chosen, ...choice.others], deadline, mayGoOn)
+  }, response)
 }
 
 /** What to do after a signed-in call whose response was lost. A payment could buy the same call a second time. */

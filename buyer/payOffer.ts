@@ -27,7 +27,7 @@ import { sendPayment } from './sendPayment.ts'
 import { judgeSignedOffers } from './signedOffer.ts'
 
 /** Maximum length of a payment header, in characters. Servers refuse a head above 16 KiB. */
-const MAX_PAYMENT_HEADER_CHARS = 15_000
+export const MAX_PAYMENT_HEADER_CHARS = 15_000
 /**
  * Maximum characters that a payload adds to the header. The longest payload is a Solana packet of 1,232 bytes, base64-encoded
  * twice.
@@ -139,7 +139,7 @@ export async function payOffer(
   return first!
 }
 
-function summaryOf({ terms, buyer }: ChosenEntry<Buyer>, price: Price, offer: Offer): PaymentSummary {
+export function summaryOf({ terms, buyer }: ChosenEntry<Buyer>, price: Price, offer: Offer): PaymentSummary {
   const { scheme, asset, amountAtomic, payTo } = terms
   return {
     scheme,
@@ -157,7 +157,12 @@ function summaryOf({ terms, buyer }: ChosenEntry<Buyer>, price: Price, offer: Of
 export const most = ({ scheme }: Pick<PaymentSummary, 'scheme'>): string =>
   scheme === 'upto' ? 'at most ' : ''
 
-async function agree(options: PayOptions, summary: PaymentSummary, price: Price, url: URL): Promise<boolean> {
+export async function agree(
+  options: PayOptions,
+  summary: PaymentSummary,
+  price: Price,
+  url: URL,
+): Promise<boolean> {
   if (options.confirm === undefined) return false
   const { scheme, amount, symbol, network, payTo, usd } = summary
   const capUsd = options.maxUsd ?? DEFAULT_MAX_USD
@@ -175,7 +180,7 @@ async function agree(options: PayOptions, summary: PaymentSummary, price: Price,
   return await options.confirm(question, options.signal)
 }
 
-const aboveCapMessage = (summary: PaymentSummary, { maxUsd }: PayOptions): string =>
+export const aboveCapMessage = (summary: PaymentSummary, { maxUsd }: PayOptions): string =>
   `The price of ${most(summary)}${summary.usd} USD is above the cap of ${maxUsd ?? DEFAULT_MAX_USD} USD. Nothing was signed. --max raises the cap.`
 
 /**
@@ -206,7 +211,7 @@ async function sign(
 }
 
 /** Stores a payment. It is sent only if it was stored, so that it can be sent again after a crash. */
-async function storedAttempt(write: () => Promise<string>): Promise<string | Error> {
+export async function storedAttempt(write: () => Promise<string>): Promise<string | Error> {
   try {
     return await write()
   } catch (error) {
@@ -216,11 +221,14 @@ async function storedAttempt(write: () => Promise<string>): Promise<string | Err
 
 export const codeOf = (error: unknown): string => (error as NodeJS.ErrnoException).code ?? 'unknown'
 
-const unkept = ({ message }: Error): string =>
+export const unkept = ({ message }: Error): string =>
   `The payment could not be stored on disk (${message}), so it was not sent.`
 
-const headerOf = ({ entry }: ChosenEntry<Buyer>, { resource, extensions }: Offer, payload: object): string =>
-  encodeHeader({ x402Version: 2, payload, resource, accepted: entry, extensions })
+export const headerOf = (
+  { entry }: ChosenEntry<Buyer>,
+  { resource, extensions }: Offer,
+  payload: object,
+): string => encodeHeader({ x402Version: 2, payload, resource, accepted: entry, extensions })
 
 /**
  * Adds an Idempotency-Key to the call, unless the user's own headers contain one. A payment on chain is public. The key
@@ -231,7 +239,7 @@ function withOwnKey(call: HttpCall): HttpCall {
   return isGiven ? call : { ...call, headers: [...call.headers, 'Idempotency-Key', randomUUID()] }
 }
 
-function savedOf(
+export function savedOf(
   call: HttpCall,
   paymentHeader: string,
   payment: SignedPayment,

@@ -1,6 +1,8 @@
+import type { ChannelId } from '../core/domain/channel.ts'
 import type { ChainFamily, NetworkId } from '../core/domain/network.ts'
-import type { Scheme } from '../core/x402/types.ts'
+import type { BuyerScheme } from '../core/x402/types.ts'
 import type { Buyer, SignedPayment } from './buyer.ts'
+import type { ChannelRecord } from './channels/channelRecord.ts'
 import type { PaymentSummary, PayReport } from './payReport.ts'
 
 export const DEFAULT_MAX_USD = '1.00'
@@ -14,7 +16,7 @@ export type Wallets = Readonly<Partial<Record<ChainFamily, Buyer>>>
 /** A price above the cap. The user has to confirm it. */
 export interface PriceConfirmation {
   /** In scheme `upto`, the price is the most that can be charged. */
-  readonly scheme: Scheme
+  readonly scheme: BuyerScheme
   /** Price and cap in USD, as decimal strings. */
   readonly usd: string
   readonly capUsd: string
@@ -45,6 +47,11 @@ export interface PayOptions {
   readonly network?: NetworkId
   /** True to sign in with a wallet, if the 402 offers that, and to pay only if the server does not accept the sign-in. */
   readonly signIn?: boolean
+  /**
+   * The most that may be unspent in a payment channel, in whole units of its token. If the channel of the offer does not cover the
+   * call, it is filled up to this amount. If absent, only channels that cover the call are used.
+   */
+  readonly deposit?: string
   /** Prices above this cap need confirmation. USD as a decimal string, 1.00 if absent. */
   readonly maxUsd?: string
   /** Called if the price is above the cap. If absent, such a price is refused. */
@@ -131,6 +138,10 @@ export interface SavedPayments {
    * @param order a different order gets a different key
    */
   keepOrderKey(commandId: string, order: unknown): Promise<string>
+  /** What this buyer knows of a channel. @throws {UsageError} if the record cannot be read */
+  findChannel(id: ChannelId): Promise<ChannelRecord | undefined>
+  /** Stores a channel durably and completely. */
+  saveChannel(record: ChannelRecord): Promise<void>
   /** Deletes the key of a finished order, whose payment is stored or will never exist. */
   dropOrderKey(commandId: string): Promise<void>
 }

@@ -1,8 +1,9 @@
-import type { Scheme } from '../core/x402/types.ts'
+import type { BuyerScheme } from '../core/x402/types.ts'
 
 export type PayOutcome =
   | 'free'
   | 'paid'
+  | 'refunded'
   | 'refused'
   | 'above_cap'
   | 'failed'
@@ -22,8 +23,8 @@ export type Charged = 'yes' | 'no' | 'not_yet' | 'unknown'
 
 /** What was signed or would be signed, as shown before and after signing. */
 export interface PaymentSummary {
-  /** `upto` if the seller may charge less than `amount`, down to nothing. */
-  readonly scheme: Scheme
+  /** `upto` if the seller may charge less than `amount`, down to nothing. `batch-settlement` if a channel pays. */
+  readonly scheme: BuyerScheme
   readonly network: string
   readonly symbol: string
   /** In whole units, as a decimal string. In scheme `upto`, the most that can be charged. */
@@ -34,6 +35,15 @@ export interface PaymentSummary {
   readonly payer: string
   /** The seller's own text, which is untrusted. */
   readonly description: string
+}
+
+/** The payment channel that paid a call. Amounts are in whole units, as decimal strings. */
+export interface ChannelSummary {
+  readonly id: string
+  /** What is left of the deposits. The buyer gets it back by a refund, or by a withdrawal without the seller. */
+  readonly left: string
+  /** Time that a withdrawal takes without the seller. */
+  readonly withdrawDelaySeconds: number
 }
 
 /** The seller's response, with the bytes as received. */
@@ -61,6 +71,8 @@ export interface PayReport {
   /** The amount that the chain shows as charged, in whole units as a decimal string. Null if the chain shows none. */
   readonly chargedAmount: string | null
   readonly transaction: string | null
+  /** Null if no payment channel was used. */
+  readonly channel: ChannelSummary | null
   readonly response: PaidResponse | null
   /** How often the payment was sent. */
   readonly attempts: number

@@ -1,7 +1,9 @@
 import { isDeepStrictEqual } from 'node:util'
+import { channelScheme } from '../core/domain/channel.ts'
 import { decodeStrictBase64 } from '../core/x402/header.ts'
 import { UsageError } from './buyer.ts'
 import { verifyReceipt } from './chains/receipt.ts'
+import { resumeByChannel } from './channels/concludeCall.ts'
 import { conclude } from './conclude.ts'
 import { readTarget, startDeadline, within } from './httpCall.ts'
 import {
@@ -102,6 +104,8 @@ async function resume(stateFile: string, file: SavedPayment, options: ResumeOpti
     onStep,
   )
   const { summary, payment } = file
+  if (payment.scheme === channelScheme)
+    return await resumeByChannel(file, { sent, stateFile, options, signal: deadline.all })
   // The earlier run may have reached the server, even if this run does not.
   const known = { ...sent, mayHaveLeft: true }
   const { rpcUrl } = options

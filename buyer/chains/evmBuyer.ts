@@ -1,15 +1,23 @@
 import { randomBytes } from 'node:crypto'
 import { bytesToHex, domainSeparator, getAddress, type Hex } from 'viem'
 import { type PrivateKeyAccount, privateKeyToAccount } from 'viem/accounts'
+import { ChannelHashes } from '../../core/domain/channelHashes.ts'
 import { formatAmount } from '../../core/domain/money.ts'
 import { permit2, permit2Address } from '../../core/evm/permit2.ts'
 import { type EvmCall, reading, token, wordOf } from '../../core/evm/token.ts'
 import { quantity, RpcUnreachable } from '../../core/rpc/post.ts'
+import { channelConfigOf, depositTypedData, voucherTypedData } from '../../core/x402/channelTerms.ts'
 import { evmTermsFault } from '../../core/x402/evmTermsFault.ts'
 import type { OfferTerms } from '../../core/x402/offerTerms.ts'
 import { permit2Payment } from '../../core/x402/permit2Payment.ts'
 import { transferTypes } from '../../core/x402/types.ts'
-import { BuyerRefusal, type KeyBuyer, type SignedPayment, UnpayableTerms } from '../buyer.ts'
+import {
+  BuyerRefusal,
+  type KeyBuyer,
+  type SignedChannel,
+  type SignedPayment,
+  UnpayableTerms,
+} from '../buyer.ts'
 import { createJsonRpc, publicRpcUrl, unexpected } from './jsonRpc.ts'
 
 /** Longest validity of a signed authorization, in seconds, even if the seller requests more. */
@@ -37,6 +45,7 @@ export function createEvmBuyer(options: EvmBuyerOptions): KeyBuyer {
   const account = privateKeyToAccount(options.privateKey)
   const now = options.now ?? Date.now
   let hasSigned = false
+  let hasDeposited = false
   /** Allows the wallet to sign another offer, because it has not signed this payment, which cannot succeed on chain. */
   const again = (error: unknown): never => {
     hasSigned = false
@@ -47,6 +56,27 @@ export function createEvmBuyer(options: EvmBuyerOptions): KeyBuyer {
     address: account.address,
     objectTo: (terms) => evmTermsFault(terms, account.address),
     signText: (message) => account.signMessage({ message }),
+    async signChannel(terms, { totalAtomic, depositAtomic }, signal) {
+      const problem = evmTermsFault(terms, account.address)
+      if (problem !== undefined) throw new BuyerRefusal(`The offer was not signed: ${problem}.`)
+      const id = new ChannelHashes(chainIdOf(terms)).channelId(channelConfigOf(terms, account.address))
+      let deposit: SignedChannel['deposit'] = null
+      if (depositAtomic !== null) {
+        if (hasDeposited) throw new BuyerRefusal('This run has already signed a deposit.')
+        await readEvmChain({ ...terms, amountAtomic: depositAtomic }, account.address, options.rpcUrl, signal)
+        hasDeposited = true
+        const unsigned = {
+          amount: depositAtomic,
+          validAfter: 0n,
+          validBefore: BigInt(validUntil(Math.floor(now() / 1_000), terms)),
+          salt: BigInt(bytesToHex(randomBytes(32))),
+        }
+        const signature = await account.signTypedData(depositTypedData(terms, id, account.address, unsigned))
+        deposit = { ...unsigned, signature }
+      }
+      const signature = await account.signTypedData(voucherTypedData(terms.asset.network, id, totalAtomic))
+      return { signature, deposit }
+    },
     async sign(terms, signal) {
       if (hasSigned)
         throw new BuyerRefusal('This run has already signed a payment and does not sign a second one.')
@@ -125,11 +155,14 @@ async function signPermit(
   return { payload: { signature, permit2Authorization }, validBeforeMs: (deadline + 1) * 1_000 }
 }
 
+const chainIdOf = ({ asset }: Pick<OfferTerms, 'asset'>): number =>
+  Number(asset.network.slice('eip155:'.length))
+
 /** The EIP-712 domain of the offer's token, as Tollgate's list of tokens has it. */
 const domainOf = ({ asset }: OfferTerms) => ({
   name: asset.eip712!.name,
   version: asset.eip712!.version,
-  chainId: Number(asset.network.slice('eip155:'.length)),
+  chainId: chainIdOf({ asset }),
   verifyingContract: getAddress(asset.address),
 })
 

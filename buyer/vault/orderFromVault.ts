@@ -5,7 +5,7 @@ import { formatAmount } from '../../core/domain/money.ts'
 import { decodeHeader } from '../../core/x402/header.ts'
 import type { OfferTerms } from '../../core/x402/offerTerms.ts'
 import { isObject, own } from '../../core/x402/strictJson.ts'
-import type { Order } from '../buyer.ts'
+import type { ChannelOrder, Order } from '../buyer.ts'
 import { HttpFailure } from '../httpCall.ts'
 import { type CallVault, codeOf, refusalOf, VaultRefusal, type VaultResponse } from './vaultClient.ts'
 
@@ -56,20 +56,26 @@ interface Question {
 export async function orderFromVault(
   callVault: CallVault,
   terms: OfferTerms,
-  order: Order,
+  order: Order & { readonly channel?: ChannelOrder },
   signal: AbortSignal,
   { onStep, onApprovalRequest, pauseMs = DEFAULT_PAUSE_MS }: OrderOptions,
 ): Promise<Readonly<Record<string, unknown>>> {
   const { asset, amountAtomic } = terms
+  const units = (amount: bigint) => formatAmount(amount, asset.decimals)
+  const { channel } = order
   const request = {
     method: 'POST',
     path: '/v1/vault/sign-payment',
     body: {
       payment_required: { x402Version: 2, resource: order.resource, accepts: [order.entry] },
-      max_amount: formatAmount(amountAtomic, asset.decimals),
+      max_amount: units(amountAtomic),
       network: asset.network,
       url: order.url.href,
       agent_name: 'tollgate pay',
+      ...(channel !== undefined && {
+        voucher_total: units(channel.totalAtomic),
+        ...(channel.depositAtomic !== null && { deposit: units(channel.depositAtomic) }),
+      }),
     },
     idempotencyKey: order.idempotencyKey ?? `pay_${randomBytes(16).toString('base64url')}`,
     signal,

@@ -1,10 +1,14 @@
+import { ChannelHashes } from '../../core/domain/channelHashes.ts'
 import { familyOf, type NetworkId } from '../../core/domain/network.ts'
 import { checksumAddress } from '../../core/evm/hex.ts'
 import type { Checked, Settler } from '../../core/ports/chains/settler.ts'
+import { readChannelPayment } from '../../core/x402/channelPayment.ts'
+import { channelConfigOf } from '../../core/x402/channelTerms.ts'
 import { evmTermsFault } from '../../core/x402/evmTermsFault.ts'
 import type { OfferTerms } from '../../core/x402/offerTerms.ts'
 import { solanaTermsFault } from '../../core/x402/solanaTermsFault.ts'
-import { type Buyer, BuyerRefusal, type Order, type SignedPayment } from '../buyer.ts'
+import { type Buyer, BuyerRefusal, type ChannelOrder, type Order, type SignedPayment } from '../buyer.ts'
+import { depositSigner, voucherSigner } from '../chains/channelSigners.ts'
 import { readEvmChain } from '../chains/evmBuyer.ts'
 import { readLatestBlock, readSolanaChain } from '../chains/solanaBuyer.ts'
 
@@ -23,7 +27,11 @@ export interface OrderedBuyerOptions {
    * @returns x402 `payload`, unchecked
    * @throws {BuyerRefusal}
    */
-  order(terms: OfferTerms, order: Order, signal: AbortSignal): Promise<Readonly<Record<string, unknown>>>
+  order(
+    terms: OfferTerms,
+    order: Order & { readonly channel?: ChannelOrder },
+    signal: AbortSignal,
+  ): Promise<Readonly<Record<string, unknown>>>
   readonly check: CheckPayment
 }
 
@@ -54,6 +62,30 @@ export function createOrderedBuyer(options: OrderedBuyerOptions): Buyer {
     networks,
     waitsForPerson: true,
     objectTo,
+    async signChannel(terms, channel, signal, order) {
+      const problem = objectTo(terms)
+      if (problem !== undefined) throw new BuyerRefusal(`The offer was not signed: ${problem}.`)
+      const { totalAtomic, depositAtomic } = channel
+      if (depositAtomic !== null)
+        await boundBefore({ ...terms, amountAtomic: depositAtomic }, address, rpcUrl, inTime(signal))
+      const read = readChannelPayment(await options.order(terms, { ...order, channel }, signal))
+      if (!read.ok) throw new BuyerRefusal(`${notAsOrdered} ${read.message} It was not sent.`)
+      const { channelId, maxClaimable, signature, deposit } = read.payment
+      const { network } = terms.asset
+      const payer = address.toLowerCase()
+      const id = new ChannelHashes(Number(network.slice('eip155:'.length))).channelId(
+        channelConfigOf(terms, address),
+      )
+      const isVoucher = channelId === id && maxClaimable === totalAtomic
+      const isSigned = isVoucher && (await voucherSigner(network, id, totalAtomic, signature)) === payer
+      const isDeposit =
+        deposit === null
+          ? depositAtomic === null
+          : deposit.amount === depositAtomic && (await depositSigner(terms, id, address, deposit)) === payer
+      if (!isSigned || !isDeposit)
+        throw new BuyerRefusal(`${notAsOrdered} The voucher or the deposit differs, so it was not sent.`)
+      return { signature, deposit }
+    },
     async sign(terms, signal, order) {
       if (hasSigned)
         throw new BuyerRefusal('This run has already signed a payment and does not sign a second one.')

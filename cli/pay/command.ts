@@ -19,6 +19,9 @@ you only. If the outcome stays open, the same payment is sent again a few times.
 body), or --resume FILE, continues with the payment later. A second payment is signed only with --again, or if the first can no longer
 land. If two runs of a command overlap, one pays and the other ends with 15. A receipt counts as verified only if the chain confirms it.
 
+With --deposit 1, the first call deposits 1 USDC into a payment channel with the seller, and each call signs a voucher for its price. Later
+calls use the channel, also without --deposit. At most the deposit is unspent in the channel. --refund-channel gets the rest back.
+
 On a terminal the response is printed without control characters; --output FILE keeps its bytes. In a pipe,
 or with --json, stdout gets one JSON object; progress goes to stderr.
 
@@ -44,6 +47,11 @@ export function registerPay(program: Command): void {
     )
     .option('--max <usd>', 'ask for confirmation before paying more than this many USD (default 1.00)')
     .option('-y, --yes', 'pay more than --max without asking, up to ten times --max')
+    .option(
+      '--deposit <amount>',
+      'pay by a payment channel, and fill it up to this much of its token (such as 1) if it does not cover the call',
+    )
+    .option('--refund-channel', "claim back what is left in the wallet's channel with the seller of the URL")
     .option('--json', 'print one JSON object, even on a terminal')
     .option('-X, --method <method>', 'HTTP method (default GET, or POST with --body)')
     .option('-d, --body <text>', 'request body, or @FILE to send the content of a file')

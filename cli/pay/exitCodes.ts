@@ -39,6 +39,7 @@ export const exitCodes = {
 export const exitCodeOf: Readonly<Record<PayOutcome, number>> = {
   free: exitCodes.ok,
   paid: exitCodes.ok,
+  refunded: exitCodes.ok,
   refused: exitCodes.refused,
   above_cap: exitCodes.aboveCap,
   failed: exitCodes.failed,

@@ -2,6 +2,7 @@ import { createHash, randomBytes } from 'node:crypto'
 import { chmod, lstat, mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { UsageError } from '../../buyer/buyer.ts'
+import { type ChannelRecord, readRecord } from '../../buyer/channels/channelRecord.ts'
 import type { Command, CommandLock, SavedPayment, SavedPayments } from '../../buyer/payOptions.ts'
 import { familyOf } from '../../core/domain/network.ts'
 import { isObject, own, parseBody } from '../../core/x402/strictJson.ts'
@@ -17,7 +18,7 @@ const KEEP_MS = 7 * 86_400_000
 /** Maximum size of a payment file that is read, in bytes. A request body of a few megabytes fits into it in base64. */
 const MAX_FILE_BYTES = 16_000_000
 
-/** Stores payments as files in one folder. The locks of commands are in a folder beside it. */
+/** Stores payments as files in one folder. The locks of commands, and the payment channels, are in folders beside it. */
 export const createPaymentFiles = (dir: string): SavedPayments => ({
   idOf: idOfCommand,
   lock: (commandId) => lockCommand(dir, commandId),
@@ -25,6 +26,8 @@ export const createPaymentFiles = (dir: string): SavedPayments => ({
   save: (commandId, payment) => savePayment(dir, commandId, payment),
   load: loadPayment,
   remove: removeFile,
+  findChannel: (id) => loadChannel(channelPath(dir, id)),
+  saveChannel: (record) => writeWhole(channelPath(dir, record.id), `${JSON.stringify(record, null, 2)}\n`),
   keepOrderKey: (commandId, order) => keepOrderKey(dir, commandId, order),
   dropOrderKey: (commandId) => removeFile(orderPath(dir, commandId)),
 })
@@ -105,6 +108,18 @@ async function keepOrderKey(dir: string, commandId: string, order: unknown): Pro
 }
 
 const orderPath = (dir: string, commandId: string): string => join(dir, `${commandId}.order`)
+
+const channelPath = (dir: string, id: string): string => join(`${dir}-channels`, `${id}.json`)
+
+async function loadChannel(path: string): Promise<ChannelRecord | undefined> {
+  const bytes = await readFile(path).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return undefined
+    throw new UsageError(`The record of a payment channel at ${path} cannot be read (${error.code}).`)
+  })
+  if (bytes === undefined) return undefined
+  const parsed = parseBody(bytes)
+  return readRecord(parsed.ok ? parsed.value : undefined, path)
+}
 
 /** Reads a payment file. @throws {UsageError} if the file is not a payment file, or if other users can read or write it */
 async function loadPayment(path: string): Promise<SavedPayment> {

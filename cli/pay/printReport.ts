@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import { open, rename, rm } from 'node:fs/promises'
 import { UsageError } from '../../buyer/buyer.ts'
-import type { PaymentSummary, PayReport } from '../../buyer/payReport.ts'
+import type { ChannelSummary, PaymentSummary, PayReport } from '../../buyer/payReport.ts'
+import { channelScheme } from '../../core/domain/channel.ts'
 import { explorerUrl, networkTitle } from '../../core/domain/network.ts'
 import { visibleBlock, visibleJson, visibleText } from '../../core/text/visibleText.ts'
 import { parseBody } from '../../core/x402/strictJson.ts'
@@ -93,7 +94,8 @@ export function reportAsText(report: PayReport): string {
     ['to', payment?.payTo ?? null],
     ['location', payment && (report.response?.location ?? null)],
     ['receipt', report.transaction],
-    ['verified', payment && (report.isVerified ? 'yes, by the chain' : 'no')],
+    ['verified', payment && (report.isVerified ? verifiedBy(payment) : 'no')],
+    ['left', report.channel && leftOf(report.channel, payment)],
     ['see', explorerOf(report)],
     ['resume', report.stateFile === null ? null : `tollgate pay --resume ${report.stateFile}`],
     ...report.warnings.map((warning): [string, string] => ['warning', warning]),
@@ -104,10 +106,16 @@ export function reportAsText(report: PayReport): string {
     .join('\n')
 }
 
+const verifiedBy = ({ scheme }: PaymentSummary): string =>
+  scheme === channelScheme ? "yes, by the channel's vouchers" : 'yes, by the chain'
+
+const leftOf = ({ left, id }: ChannelSummary, payment: PaymentSummary | null): string =>
+  `${left} ${payment?.symbol ?? ''} in the channel ${id} (--refund-channel gets it back)`
+
 /** The amount of a payment that was sent. In scheme `upto`, also what the chain shows as charged. */
 function amountOf({ chargedAmount }: PayReport, { scheme, amount, symbol, usd }: PaymentSummary): string {
   const signed = `${amount} ${symbol} (${usd} USD)`
-  if (scheme === 'exact') return signed
+  if (scheme !== 'upto') return signed
   return `${chargedAmount === null ? '' : `${chargedAmount} ${symbol} of `}at most ${signed}`
 }
 

@@ -85,6 +85,12 @@ export function readUsd(text: string): string {
   throw new UsageError('Expected --max to be a number of USD above zero, such as 0.50.')
 }
 
+/** Checks an amount of a token above zero. @throws {UsageError} */
+export function readDeposit(text: string): string {
+  if (/^\d{1,12}(?:\.\d{1,18})?$/.test(text) && /[1-9]/.test(text)) return text
+  throw new UsageError('Expected --deposit to be an amount above zero, such as 1 or 0.50.')
+}
+
 /** Parses whole seconds into ms. @throws {UsageError} */
 export function readSeconds(text: string): number {
   const seconds = /^\d{1,4}$/.test(text) ? Number(text) : 0

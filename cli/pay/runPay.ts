@@ -2,6 +2,7 @@ import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline/promises'
 import { UsageError } from '../../buyer/buyer.ts'
+import { refundChannel } from '../../buyer/channels/refundChannel.ts'
 import { payForUrl } from '../../buyer/payForUrl.ts'
 import { most } from '../../buyer/payOffer.ts'
 import type { PayOptions, PriceConfirmation } from '../../buyer/payOptions.ts'
@@ -17,6 +18,7 @@ import { bodyAsText, type OutputFile, openOutput, reportAsJson, reportAsText } f
 import {
   guessContentType,
   readByteLimit,
+  readDeposit,
   readHeaders,
   readMethod,
   readNetwork,
@@ -47,6 +49,8 @@ export interface PayFlags {
   readonly resume?: string
   readonly again?: boolean
   readonly signIn?: boolean
+  readonly deposit?: string
+  readonly refundChannel?: boolean
 }
 
 /** The process, or its replacement in a test. */
@@ -134,10 +138,12 @@ async function prepare(
     again: flags.again === true,
     signIn: flags.signIn === true,
     ...(flags.network !== undefined && { network: readNetwork(flags.network) }),
+    ...(flags.deposit !== undefined && { deposit: readDeposit(flags.deposit) }),
     ...(flags.max !== undefined && { maxUsd: readUsd(flags.max) }),
     confirm: (question, signal) => confirm(question, flags, io, signal),
   }
   const wallets = await walletSource(flags, io, options)
+  if (flags.refundChannel === true) return () => refundChannel({ ...options, wallets })
   return () => payForUrl({ ...options, wallets })
 }
 

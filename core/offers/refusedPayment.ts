@@ -12,7 +12,7 @@ export interface FreshOffer {
   /**
    * Whether the link is offered by payment channels. Their clients request a refund by GET, also from a link without this method.
    */
-  readonly hasChannels?: boolean
+  readonly hasChannels?: boolean | undefined
   /**
    * The 402 for a refused payment, or the 412 for a payer that has to allow Permit2 first. The reason is the offer's `error`, and the body contains both offer and error envelope.
    *

@@ -1,6 +1,8 @@
 import { canonicalAddress } from '../domain/address.ts'
 import { builtInAssets } from '../domain/asset.ts'
+import { channelScheme } from '../domain/channel.ts'
 import { addressForm } from '../evm/hex.ts'
+import { channelTermsFault } from './channelTerms.ts'
 import type { OfferTerms } from './offerTerms.ts'
 
 /** Addresses below this number are reserved for precompiles, which cannot spend a token. @see EIP-1352 */
@@ -15,7 +17,7 @@ const BURN_ADDRESS = '0x000000000000000000000000000000000000dead'
  * @param payer our own address
  */
 export function evmTermsFault(
-  { asset, amountAtomic, payTo, extra, permit2 }: OfferTerms,
+  { scheme, asset, amountAtomic, payTo, extra, permit2 }: OfferTerms,
   payer: string,
 ): string | undefined {
   if (amountAtomic <= 0n || amountAtomic >= 2n ** 256n) return 'the amount is out of range'
@@ -25,7 +27,8 @@ export function evmTermsFault(
   if (extra['name'] !== asset.eip712.name || extra['version'] !== asset.eip712.version) {
     return `extra.name and extra.version are not the token's EIP-712 domain, "${asset.eip712.name}" and "${asset.eip712.version}"`
   }
-  return evmPayeeFault(payTo, payer, asset.address)
+  const channelFault = scheme === channelScheme ? channelTermsFault(extra) : undefined
+  return channelFault ?? evmPayeeFault(payTo, payer, asset.address)
 }
 
 /**

@@ -1,13 +1,14 @@
 import { canonicalAddress, isSameAddress } from '../domain/address.ts'
 import { type Asset, builtInAssets } from '../domain/asset.ts'
+import { channelScheme } from '../domain/channel.ts'
 import { type AtomicAmount, parseAmount } from '../domain/money.ts'
 import { type ChainFamily, familyOf, type NetworkId, networkTitle } from '../domain/network.ts'
 import { isObject, own } from './strictJson.ts'
-import type { Scheme } from './types.ts'
+import type { BuyerScheme } from './types.ts'
 
 /** The terms of one offer, all of which the reader understands. Texts are as the seller wrote them. */
 export interface OfferTerms {
-  readonly scheme: Scheme
+  readonly scheme: BuyerScheme
   readonly asset: Asset
   /** The price, or in scheme `upto` the most that can be charged. */
   readonly amountAtomic: AtomicAmount
@@ -45,10 +46,11 @@ const MIN_TIMEOUT_SECONDS = 10
  */
 const knownFlows = new Set<unknown>([undefined, null, 'authorization', 'upfront'])
 /** The supported transfer methods in `extra`, by scheme. A scheme without methods is not supported on the chain family. */
-const knownMethods: Readonly<Record<ChainFamily, Partial<Record<Scheme, ReadonlySet<unknown>>>>> = {
+const knownMethods: Readonly<Record<ChainFamily, Partial<Record<BuyerScheme, ReadonlySet<unknown>>>>> = {
   eip155: {
     exact: new Set<unknown>([undefined, null, 'eip3009', 'permit2']),
     upto: new Set<unknown>([undefined, null, 'permit2']),
+    [channelScheme]: new Set<unknown>([undefined, null, 'eip3009']),
   },
   solana: { exact: new Set<unknown>([undefined, null, 'default']) },
 }
@@ -84,6 +86,8 @@ export interface EntryWishes {
   readonly fits?: (terms: OfferTerms) => boolean
   /** The tokens that may be used. If absent, the built-in ones. */
   readonly assets?: readonly Asset[]
+  /** True to choose only among payment channels. If absent, none is chosen. */
+  readonly byChannel?: boolean
   /** The message if there is no wallet of a family. It says what to do. */
   readonly missing?: Readonly<Record<ChainFamily, string>> | undefined
 }
@@ -99,13 +103,14 @@ export interface EntryWishes {
 export function chooseEntry<P extends Payer>(
   accepts: readonly Readonly<Record<string, unknown>>[],
   wallets: Readonly<Partial<Record<ChainFamily, P>>>,
-  { only, fits = () => true, assets = builtInAssets, missing }: EntryWishes = {},
+  wishes: EntryWishes = {},
 ): Choice<P> {
+  const { fits = () => true } = wishes
   const passedOver: string[] = []
   const fitting: ChosenEntry<P>[] = []
   let cheapest: ChosenEntry<P> | undefined
   for (const [i, entry] of accepts.entries()) {
-    const candidate = candidateOf(entry, wallets, only, assets, missing)
+    const candidate = candidateOf(entry, wallets, wishes)
     if (typeof candidate === 'string') {
       passedOver.push(`${i + 1}: ${candidate}`)
       continue
@@ -134,12 +139,13 @@ export function chooseEntry<P extends Payer>(
 function candidateOf<P extends Payer>(
   entry: Readonly<Record<string, unknown>>,
   wallets: Readonly<Partial<Record<ChainFamily, P>>>,
-  only: NetworkId | undefined,
-  assets: readonly Asset[],
-  missing: EntryWishes['missing'],
-): { scheme: Scheme; asset: Asset; buyer: P } | string {
+  { only, assets = builtInAssets, missing, byChannel = false }: EntryWishes,
+): { scheme: BuyerScheme; asset: Asset; buyer: P } | string {
   const scheme = own(entry, 'scheme')
-  if (scheme !== 'exact' && scheme !== 'upto') return 'the scheme is not exact or upto'
+  if (scheme !== 'exact' && scheme !== 'upto' && scheme !== channelScheme)
+    return 'the scheme is not exact or upto'
+  if ((scheme === channelScheme) !== byChannel)
+    return byChannel ? 'the entry is no payment channel' : 'the scheme is not exact or upto'
   const network = own(entry, 'network')
   const family = typeof network === 'string' ? familyOf(network) : undefined
   if (family === undefined) return 'the network is not known'
@@ -166,7 +172,7 @@ function candidateOf<P extends Payer>(
 /** The terms of an entry, or the problem with them. */
 function readTerms(
   entry: Readonly<Record<string, unknown>>,
-  scheme: Scheme,
+  scheme: BuyerScheme,
   asset: Asset,
 ): OfferTerms | string {
   const amount = own(entry, 'amount')

@@ -44,11 +44,12 @@ export interface Permit2Choices {
  * only the witness's `to`. In scheme `upto`, only the witness's `facilitator` can make it charge.
  */
 export function permit2Payment(
-  { asset, scheme, amountAtomic, payTo, permit2 }: OfferTerms,
+  { asset, amountAtomic, payTo, permit2 }: OfferTerms,
   { from, nonce, deadline }: Permit2Choices,
 ): Permit2Payment {
   const to = checksumAddress(payTo.toLowerCase())
   const facilitator = permit2?.facilitator ?? null
+  const scheme = facilitator === null ? 'exact' : 'upto'
   // The permit is valid at once. Chains may be behind this machine's clock, so the payer names no time.
   const validAfter = '0'
   const unsigned = {

@@ -1,3 +1,4 @@
+import type { channelScheme } from '../domain/channel.ts'
 import type { NetworkId } from '../domain/network.ts'
 
 /**
@@ -5,6 +6,9 @@ import type { NetworkId } from '../domain/network.ts'
  * seller's response.
  */
 export type Scheme = 'exact' | 'upto'
+
+/** A payment method that buyers support. By a payment channel, a signed voucher pays each call. */
+export type BuyerScheme = Scheme | typeof channelScheme
 
 /**
  * x402's reason for the refusal of a payer that has not let Permit2 move its tokens. Another signature does not help, so the status

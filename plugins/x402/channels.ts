@@ -1,6 +1,7 @@
 import { ChannelCall } from '../../core/channels/channelCall.ts'
 import type { ChannelCalls } from '../../core/channels/channelCalls.ts'
 import type { ChannelOffer } from '../../core/channels/offers.ts'
+import type { ServedLink } from '../../core/domain/link.ts'
 import { TollgateError } from '../../core/errors/error.ts'
 import { jsonReply } from '../../core/http/replies.ts'
 import { resourceFault } from '../../core/offers/presentedPayment.ts'
@@ -120,11 +121,15 @@ function select(offers: readonly ChannelOffer[], network: string, asset: unknown
     : onNetwork[0]
 }
 
+/** Whether a GET buys a call of the link. Every other method that reaches the link does. */
+export const sells = ({ methods }: Pick<ServedLink, 'methods'>, method: string): boolean =>
+  method !== 'GET' || methods.length === 0 || methods.includes(method)
+
 /**
  * Refuses a call by a method that the link does not have. Only refunds come by GET to such a link.
  */
 export function assertMethod({ method, link }: Exchange): void {
-  if (method !== 'GET' || link.methods.length === 0 || link.methods.includes(method)) return
+  if (sells(link, method)) return
   throw new TollgateError(
     'method_not_allowed',
     `Expected one of ${link.methods.join(', ')}, got GET. You were not charged.`,

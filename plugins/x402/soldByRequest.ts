@@ -40,9 +40,11 @@ export abstract class SoldByRequest implements RouteHooks {
 
   abstract pay(x: Exchange): Paying
 
-  /** The network for receipts. It contains no offer, because only a call whose price is known gets an offer. */
+  /** The network for receipts, and whether a GET can refund a channel. It contains no offer, because only a call whose price is known gets an offer. */
   get offer(): FreshOffer {
-    return { network: this.#at(this.#deps.listedPrice).challenges.network, refused: () => undefined }
+    const { challenges } = this.#at(this.#deps.listedPrice)
+    const { network, hasChannels } = challenges
+    return { network, hasChannels, refused: () => undefined }
   }
 
   verify(x: Exchange): Promise<void> {
@@ -70,6 +72,11 @@ export abstract class SoldByRequest implements RouteHooks {
     x.offer = made.challenges
     offers.set(x, made.all)
     return pay(x, saleOf(x, selling, made, made.challenges))
+  }
+
+  /** The pay phase of a GET that a link does not sell, which can only refund a channel. The refund has the same terms at every price. */
+  protected payRefund(x: Exchange): Paying {
+    return this.payAt(x, this.#deps.listedPrice)
   }
 
   /** The pay phase of a call that has no price. A buyer who has already paid for the call gets the response or refund that is owed. */

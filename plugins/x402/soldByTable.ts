@@ -1,6 +1,7 @@
 import { TollgateError } from '../../core/errors/error.ts'
 import type { Exchange } from '../../core/plugin/exchange.ts'
 import type { CompiledTable } from '../../core/pricing/priceTable.ts'
+import { sells } from './channels.ts'
 import { type Paying, SoldByRequest, type SoldByRequestDeps } from './soldByRequest.ts'
 
 /**
@@ -19,6 +20,7 @@ export class SoldByTable extends SoldByRequest {
   }
 
   override pay(x: Exchange): Paying {
+    if (!sells(x.link, x.method)) return this.payRefund(x)
     if (!this.#table.needsBody || !x.hasBody) return this.#pay(x)
     return this.withBody(x, MAX_PRICED_BODY_BYTES, () => this.#pay(x))
   }

@@ -125,6 +125,20 @@ t.test('a link that wallets can call again is not sold by channels, which give n
   t.strictSame([...new Set(accepts.map(({ scheme }) => scheme))], ['exact'])
 })
 
+t.test('a link for POST only with a price for each request is refunded by GET too', async (t) => {
+  const product = await startProduct(t, { evm: channelsSection() })
+  const price = { rules: [{ when: { body: { '/size': 'big' } }, price: '0.02' }], otherwise: '0.01' }
+  const url = await product.addLink('priced', price as never, { methods: ['POST'] })
+  const buyer = await newChannelBuyer(product.chains)
+  const order = { method: 'POST', body: '{"size":"big"}', headers: { 'content-type': 'application/json' } }
+  const bought = await read(await buyer.fetch(`${url}?n=1`, order))
+  t.match(bought, { status: 200, receipt: { extra: { chargedAmount: '20000' } } }, bought.text)
+  t.match(await read(await fetch(url)), { status: 402 })
+  t.match(await present(url, await voucherFor(buyer, url)), { status: 405 }, 'GET buys nothing')
+  t.match(await buyer.scheme.refund(url), { success: true, amount: '180000' })
+  t.equal(product.api.calls.length, 1)
+})
+
 t.test(
   'vouchers that the contract would refuse are refused, with the reason that clients know',
   async (t) => {

@@ -144,7 +144,7 @@ const limitedTo = (wallets: Wallets, networks: ReadonlySet<string> | undefined):
       )
 
 /** The pinned tokens as the offer parser needs them. The price of a unit is unknown and decides nothing here. */
-const payableAssets = ({ chains, tokensOf }: AssetTable): Asset[] =>
+export const payableAssets = ({ chains, tokensOf }: AssetTable): Asset[] =>
   chains.all.flatMap(({ name, network, family }) =>
     tokensOf(name)
       // An offer in a token without an EIP-712 domain is skipped, because no authorization can be made for it.
@@ -221,7 +221,7 @@ async function buildEntry(
   }
 }
 
-function offerOf(value: unknown): Readonly<Record<string, unknown>> | string {
+export function offerOf(value: unknown): Readonly<Record<string, unknown>> | string {
   if (typeof value === 'string') {
     const decoded = decodeSellerHeader(value)
     return decoded.ok ? decoded.value : `payment_required cannot be read. ${decoded.message}`

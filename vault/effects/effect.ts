@@ -23,6 +23,11 @@ export interface TransferEffect {
   readonly via: string
   /** The only account that can submit a signed authorization. Absent where any account can. */
   readonly submitter?: string
+  /**
+   * Set for a deposit into a payment channel. The recipient can take it only by vouchers of the account. What is left comes back to the
+   * account this many seconds after it requests a withdrawal.
+   */
+  readonly withdrawDelaySeconds?: number
   /** Seconds since 1970 from which a signed authorization can be used. Absent for a transaction. */
   readonly validAfter?: bigint
   /** Seconds since 1970 until which a signed authorization can be used. Absent for a transaction. */

@@ -65,6 +65,7 @@ function sentenceOf(effect: Effect, from: string): string {
     case 'transfer': {
       const owner = effect.from === from ? '' : ` of ${effect.from}`
       const to = effect.toOwner === undefined ? effect.to : `${effect.toOwner} (token account ${effect.to})`
+      if (effect.withdrawDelaySeconds !== undefined) return depositWords(effect)
       const most = effect.isMost === true ? 'at most ' : ''
       return `Send ${most}${amountWords(effect.asset, effect.amount)}${owner} to ${to}${timeWords(effect)}.`
     }
@@ -80,6 +81,13 @@ function sentenceOf(effect: Effect, from: string): string {
     case 'opaque':
       return `NOT DECODED: ${effect.reason} (${effect.target}). This part may do anything.`
   }
+}
+
+/** A deposit into a payment channel. */
+function depositWords({ asset, amount, to, withdrawDelaySeconds = 0, ...rest }: TransferEffect): string {
+  const hours = Math.ceil((withdrawDelaySeconds / 3_600) * 10) / 10
+  const time = timeWords({ asset, amount, to, ...rest })
+  return `Deposit ${amountWords(asset, amount)} into a payment channel to ${to}${time}. ${to} can take it by vouchers of this account, which the vault then signs for the agent without asking. You get back what is left, at the latest ${hours} hours after a withdrawal.`
 }
 
 function allowanceWords(effect: AllowanceEffect, from: string): string {

@@ -10,7 +10,7 @@ const choices: Readonly<Record<string, readonly unknown[]>> = {
   opaque: ['ask', 'deny', undefined],
   messages: ['auto', 'ask', 'deny', undefined],
 }
-const known = ['assets', 'fees', 'recipients', 'hours', ...Object.keys(choices)]
+const known = ['assets', 'fees', 'recipients', 'hours', 'deposits', ...Object.keys(choices)]
 
 /**
  * Validates an owner's policy before it is stored. It must have only known fields, pinned assets, canonical addresses, amounts
@@ -36,7 +36,10 @@ function findProblem(value: unknown, assets: AssetTable): string | undefined {
       return `Expected ${name} to be one of ${allowed.filter(Boolean).join(', ')}.`
   }
   return (
-    checkRecipients(value['recipients'], assets) ?? checkHours(value['hours']) ?? checkAmounts(value, assets)
+    checkRecipients(value['recipients'], assets) ??
+    checkDeposits(value['deposits']) ??
+    checkHours(value['hours']) ??
+    checkAmounts(value, assets)
   )
 }
 
@@ -57,6 +60,22 @@ function checkRecipients(value: unknown, { chains }: AssetTable): string | undef
   return isGood
     ? undefined
     : 'Expected recipients to be "any" or a list of {chain, address}, EVM addresses with their checksum.'
+}
+
+/** The limit may have at most as many decimals as every pinned token of a channel, so that the rule can be applied to each of them. */
+function checkDeposits(value: unknown): string | undefined {
+  if (value === undefined || value === 'ask' || value === 'deny') return undefined
+  const isRule =
+    isObject(value) &&
+    hasOnly(value, ['autoApproveUpTo', 'maxHours']) &&
+    typeof value['autoApproveUpTo'] === 'string' &&
+    /^\d{1,12}(?:\.\d{1,6})?$/.test(value['autoApproveUpTo']) &&
+    Number.isInteger(value['maxHours']) &&
+    (value['maxHours'] as number) > 0 &&
+    (value['maxHours'] as number) <= 720
+  return isRule
+    ? undefined
+    : 'Expected deposits to be ask, deny or {autoApproveUpTo, maxHours}, with an amount of at most 6 decimals in quotes and 1 to 720 hours.'
 }
 
 function checkHours(value: unknown): string | undefined {

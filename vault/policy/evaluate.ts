@@ -1,3 +1,4 @@
+import { parseAmount } from '../../core/domain/money.ts'
 import { type AssetRef, type AssetTable, pinnedAssets, type VaultChain } from '../effects/assets.ts'
 import {
   type Decoded,
@@ -82,6 +83,7 @@ export function evaluate(request: EvaluateRequest): Verdict {
     judgeOpaque(decoded, policy, reasons) ??
     judgeKinds(decoded, policy, assets, reasons) ??
     judgeRecipients(decoded, policy, assets, reasons) ??
+    judgeDeposits(decoded, policy, reasons) ??
     judgeAmounts(request, assets, reasons)
   if (denial !== undefined) return denial
   if (policy.hours !== undefined && !isWithinHours(policy.hours, nowMs)) {
@@ -179,6 +181,24 @@ function judgeRecipients(
   if (policy.otherRecipients !== 'ask')
     return deny('SCOPE_DENIED', 'The request pays a recipient that the rules do not allow.')
   reasons.push('The recipient is not on the list of allowed recipients.')
+}
+
+function judgeDeposits({ effects }: Decoded, { deposits }: Policy, reasons: string[]): Verdict | undefined {
+  for (const effect of effects) {
+    if (effect.kind !== 'transfer' || effect.withdrawDelaySeconds === undefined) continue
+    if (deposits === 'deny')
+      return deny('SCOPE_DENIED', 'The rules do not allow deposits into payment channels.')
+    if (deposits === undefined || deposits === 'ask') {
+      reasons.push('Deposits into payment channels need your approval.')
+      continue
+    }
+    const { decimals } = effect.asset
+    const upTo = decimals === null ? 0n : parseAmount(deposits.autoApproveUpTo, decimals)
+    if (effect.amount > upTo)
+      reasons.push(`The deposit is above ${deposits.autoApproveUpTo}, the limit for approval by rules.`)
+    if (effect.withdrawDelaySeconds > deposits.maxHours * 3_600)
+      reasons.push(`The deposit is held for more than ${deposits.maxHours} hours.`)
+  }
 }
 
 function judgeAmounts(

@@ -32,6 +32,14 @@ export interface FeeRule {
   readonly autoApproveUpTo?: string
 }
 
+/** Deposits into payment channels that need no approval by the owner. `recipients` says to whom. */
+export interface DepositRule {
+  /** Maximum deposit in whole units of its token, as a decimal string. */
+  readonly autoApproveUpTo: string
+  /** Longest time in hours until the owner gets back what is left. */
+  readonly maxHours: number
+}
+
 /** Hours of the day in which rules may approve. At other times a request needs the owner's approval or is refused. */
 export interface HoursRule {
   /** Minutes since midnight, from 0 to 1439. If `fromMinute` is after `toMinute`, the hours span midnight. */
@@ -55,6 +63,11 @@ export interface Policy {
   readonly otherRecipients?: 'ask' | 'deny'
   /** Allowances, which let others take money later. `auto` counts them against the same limits as transfers. Default `ask`. */
   readonly allowances?: 'auto' | 'ask' | 'deny'
+  /**
+   * Deposits into payment channels, from which the agent then pays without asking. A rule approves a deposit that is within these limits
+   * and within those of its asset. Default `ask`.
+   */
+  readonly deposits?: DepositRule | 'ask' | 'deny'
   /** Requests that were not decoded completely. Rules never approve them. Default `ask`. */
   readonly opaque?: 'ask' | 'deny'
   /**

@@ -68,13 +68,16 @@ export const previewRequest = agentRequest({
 
 /** `POST /v1/vault/sign-payment` */
 export const paymentRequest = agentRequest({
-  payment_required: objectOrText('JSON body of the 402, or its PAYMENT-REQUIRED header.'),
+  payment_required: objectOrText('The 402: JSON, or PAYMENT-REQUIRED.'),
   max_amount: amount('In whole units.'),
-  'network?': text('CAIP-2, where several are offered.', 64),
-  'url?': text('The URL that you called.', 8_192),
+  'network?': text('CAIP-2.', 64),
+  'url?': text('The called URL.', 8_192),
+  // Pays by the offer's payment channel. A description of each tool's field would make the list of tools too long.
+  'voucher_total?': text(),
+  'deposit?': text(),
 })
 
-const headers = objectOrText('JSON object, without the credential.')
+const headers = objectOrText('JSON, without the credential.')
 const body: Field<string | object> = {
   type: ['string', 'object', 'array'],
   description: 'JSON, or text with its content-type in headers.',

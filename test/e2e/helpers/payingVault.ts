@@ -15,11 +15,20 @@ import { eventually } from './eventually.ts'
 /** What the policy of the tests pays without asking, refuses, and allows in a day, in USDC. */
 export const rules = { autoApproveUpTo: '0.05', perTransaction: '1', perDay: '3' } as const
 
+interface VaultPayOptions {
+  readonly vault?: string
+  readonly token?: string
+  /** Further flags of `tollgate pay`. */
+  readonly flags?: readonly string[]
+}
+
 /** A vault of its own process with money on both local chains, and one agent that may buy with it. */
 export interface PayingVault {
   readonly box: VaultBox
   readonly addresses: { readonly evm: string; readonly solana: string }
   readonly token: string
+  /** Replaces the agent's rules. The policy of the tests and these fields. */
+  setRules(more: object): Promise<unknown>
   /** Speaks on the owner's socket to whichever process is running. */
   readonly owner: OwnerClient
   /** The same address after every restart. */
@@ -30,7 +39,7 @@ export interface PayingVault {
   /** Starts it again on the same port. */
   start(): Promise<void>
   /** Runs `tollgate pay LINK --vault …` as a process of its own. */
-  pay(link: string, chain: Chain, options?: { readonly vault?: string; readonly token?: string }): Child
+  pay(link: string, chain: Chain, options?: VaultPayOptions): Child
   /** The first question that waits for the owner, as soon as there is one. */
   question(): Promise<ApprovalView>
   approve(question: ApprovalView): Promise<unknown>
@@ -70,12 +79,15 @@ export async function startPayingVault(
   }
   const { id, token } = await owner.call<{ id: string; token: string }>('POST', '/v1/vault/agents', agent)
   const assets = ['base-sepolia', 'solana-devnet'].map((chain) => ({ chain, symbol: 'USDC', ...rules }))
-  await owner.call('PUT', `/v1/vault/policies/${id}`, { assets, recipients: 'any' })
+  const setRules = (more: object) =>
+    owner.call('PUT', `/v1/vault/policies/${id}`, { assets, recipients: 'any', ...more })
+  await setRules({})
 
   return {
     box,
     addresses,
     token,
+    setRules,
     owner,
     url,
     addressOn: (chain) => (chain.name === 'evm' ? addresses.evm : addresses.solana),
@@ -87,7 +99,7 @@ export async function startPayingVault(
       const rpcUrl = chain.name === 'evm' ? chains.evm.rpcUrl : chains.solana.rpcUrl
       const from = ['--vault', options.vault ?? url, '--network', chain.network, '--rpc', rpcUrl]
       const known = options.vault === undefined ? token : options.token
-      return runTollgate(t, ['pay', link, ...from], {
+      return runTollgate(t, ['pay', link, ...from, ...(options.flags ?? [])], {
         TOLLGATE_HOME: join(box.home, '..', 'buyer'),
         ...(known !== undefined && { TOLLGATE_VAULT_TOKEN: known }),
       })

@@ -1,8 +1,5 @@
 import { formatAmount } from '../../../core/domain/money.ts'
 import type { NetworkId } from '../../../core/domain/network.ts'
-import { parseStrictJson } from '../../../core/x402/strictJson.ts'
-import { grantFor } from '../../agents/grant.ts'
-import type { PartDraft } from '../../approvals/shownPart.ts'
 import type { PinnedAsset } from '../../effects/assets.ts'
 import { type BuiltPayment, buildPayment } from '../../effects/buildPayment.ts'
 import { budgetSpends, type Effect } from '../../effects/effect.ts'
@@ -13,6 +10,8 @@ import { objectIn } from '../../requests/request.ts'
 import { accountOn, keyOn, sharedKeyRisk } from '../chainOf.ts'
 import type { VaultDeps } from '../deps.ts'
 import { hashOf, type Plan, type VaultCall, viewOf } from '../vaultCall.ts'
+import { planChannel } from './channel.ts'
+import { networksFor, offerPart } from './offerParts.ts'
 
 /** Maximum time for a chain's node to return a block, in ms. */
 const BUILD_TIMEOUT_MS = 20_000
@@ -25,6 +24,7 @@ const BUILD_TIMEOUT_MS = 20_000
  */
 export async function planPayment(x: VaultCall, parts: VaultDeps): Promise<Plan> {
   const input = paymentRequest.check(x.input)
+  if (input.voucher_total !== undefined) return planChannel(x, parts)
   const { payment_required: given, max_amount: maxAmount, network, url: urlText } = input
   // A header in its original form is base64 instead of JSON.
   const isHeader = typeof given === 'string' && !given.trimStart().startsWith('{')
@@ -123,14 +123,6 @@ export async function planPayment(x: VaultCall, parts: VaultDeps): Promise<Plan>
   }
 }
 
-/** The chains that are enabled and for which this agent has a grant. */
-function networksFor({ who }: VaultCall, { enabled, assets }: VaultDeps): ReadonlySet<string> {
-  const open = enabled.filter(
-    (name) => who.kind !== 'agent' || grantFor(who.agent.grants, 'sign', `wallet.${name}`) !== undefined,
-  )
-  return new Set(open.map((name) => assets.chains.of(name).network))
-}
-
 /** Hash of the terms that an approval covers. They are the whole payment without its time and nonce. */
 const termsHashOf = (payment: BuiltPayment): string =>
   hashOf(
@@ -169,14 +161,4 @@ function withoutTimes(
       ? ', submitted by the seller before its offer expires'
       : `, submitted by ${submitter} within ${seconds} seconds after the vault signs it`
   return payment.describe.map((text) => (times === '' ? text : text.replace(times, stable)))
-}
-
-/** The offer formatted for reading. If the agent sent it as a base64 header, the size and hash are those of the header. */
-function offerPart(offer: unknown): PartDraft {
-  const content = typeof offer === 'string' ? offer : JSON.stringify(offer)
-  const read = parseStrictJson(
-    typeof offer === 'string' ? Buffer.from(offer, 'base64').toString('utf8') : content,
-  )
-  const part = { title: 'Offer', content, by: 'seller', isRaw: true } as const
-  return read.ok ? { ...part, shownAs: JSON.stringify(read.value, null, 2), format: 'json' } : part
 }

@@ -89,7 +89,7 @@ export function PolicyForm({ title, isVault, policy, assets, onClose, onSend }: 
             hint=${
               isVault
                 ? 'limits: chain, symbol, and any of perTransaction, perDay, recipient; fees: chain, perTransaction, perDay. Amounts as strings.'
-                : 'All fields of a policy: assets, fees, recipients, otherRecipients, allowances, opaque, messages, hours.'
+                : 'All fields of a policy: assets, fees, recipients, otherRecipients, allowances, deposits, opaque, messages, hours.'
             }
           />`
     }

@@ -1,0 +1,292 @@
+import { setTimeout as wait } from 'node:timers/promises'
+import { channelScheme } from '../../core/domain/channel.ts'
+import { ChannelHashes } from '../../core/domain/channelHashes.ts'
+import { formatAmount, parseAmount } from '../../core/domain/money.ts'
+import { isTollgateError } from '../../core/errors/error.ts'
+import { checksumAddress } from '../../core/evm/hex.ts'
+import { channelConfigOf, channelPayload } from '../../core/x402/channelTerms.ts'
+import type { Offer } from '../../core/x402/envelope.ts'
+import type { ChosenEntry, OfferTerms } from '../../core/x402/offerTerms.ts'
+import { own } from '../../core/x402/strictJson.ts'
+import { asRefusal, type Buyer, BuyerRefusal, type SignedPayment } from '../buyer.ts'
+import { reportWithoutPayment } from '../conclude.ts'
+import { type Deadline, type HttpCall, startDeadline, within } from '../httpCall.ts'
+import {
+  aboveCapMessage,
+  agree,
+  headerOf,
+  MAX_PAYMENT_HEADER_CHARS,
+  type Run,
+  savedOf,
+  storedAttempt,
+  summaryOf,
+  underWay,
+  unkept,
+} from '../payOffer.ts'
+import {
+  type CommandLock,
+  DEFAULT_MAX_USD,
+  DEFAULT_TIMEOUT_MS,
+  defaultRetryDelaysMs,
+  type PayOptions,
+} from '../payOptions.ts'
+import type { PayOutcome, PayReport } from '../payReport.ts'
+import { priceInUsd } from '../readOffer.ts'
+import { sendPayment } from '../sendPayment.ts'
+import { judgeSignedOffers } from '../signedOffer.ts'
+import { type ChannelRecord, signedIn, withoutDeposit } from './channelRecord.ts'
+import { readCorrection } from './channelResponse.ts'
+import { ChannelReader, type ChannelState } from './channelState.ts'
+import { concludeCall } from './concludeCall.ts'
+
+/** A voucher does not expire, so its time is the latest that a date can have. */
+const NEVER_MS = 8_640_000_000_000_000
+/** Time between two attempts to lock a channel that another run uses, in ms. */
+const LOCK_POLL_MS = 50
+
+/**
+ * Pays a call by the wallet's channel for the offer. Each voucher signs the total that is known to be charged and the price of this
+ * call, and nothing is sent before the record is on disk. A deposit is signed only if `--deposit` allows it, the channel does not cover
+ * the call, and no earlier deposit can still land.
+ *
+ * @returns undefined if no channel is open that covers the call, and none may be filled, so that the call is paid in another way
+ */
+export async function payByChannel(
+  run: Run,
+  call: HttpCall,
+  offer: Offer,
+  chosen: ChosenEntry<Buyer>,
+  deadline: Deadline,
+  mayGoOn: () => boolean,
+): Promise<PayReport | undefined> {
+  const { options, onStep } = run
+  const { terms, buyer } = chosen
+  if (buyer.signChannel === undefined) return undefined
+  const { network } = terms.asset
+  const id = idOf(terms, buyer.address)
+  if (options.deposit === undefined && (await options.payments.findChannel(id)) === undefined)
+    return undefined
+  const price = priceInUsd(terms, options.maxUsd ?? DEFAULT_MAX_USD)
+  const summary = summaryOf(chosen, price, offer)
+  const end = (outcome: PayOutcome, message: string): PayReport => ({
+    ...reportWithoutPayment(outcome, message, call.url.href, null),
+    payment: summary,
+  })
+  onStep(`Price: ${summary.amount} ${summary.symbol} by a payment channel on ${network} to ${summary.payTo}.`)
+  let time = deadline
+  if (price.isAboveCap) {
+    if (!(await agree(options, summary, price, call.url)))
+      return end('above_cap', aboveCapMessage(summary, options))
+    time = startDeadline(options.timeoutMs ?? DEFAULT_TIMEOUT_MS, options.signal)
+  }
+  const signedOffers = await judgeSignedOffers(offer.signedOffers, chosen.entry, call.url, Date.now())
+  if (signedOffers.refusal !== undefined) return end('refused', signedOffers.refusal)
+
+  const lock = await lockChannel(options, id, time.calls)
+  if (lock === undefined) return end('under_way', underWay)
+  try {
+    return await payLocked({
+      run,
+      call,
+      offer,
+      chosen,
+      time,
+      mayGoOn,
+      id,
+      end,
+      warnings: [signedOffers.warning],
+    })
+  } catch (error) {
+    const refusal = asRefusal(error)
+    return end(refusal.outcome, refusal.message)
+  } finally {
+    lock.release()
+  }
+}
+
+/** Id of the channel that a payer has by these terms. */
+export const idOf = (terms: OfferTerms, payer: string): string =>
+  new ChannelHashes(Number(terms.asset.network.slice('eip155:'.length))).channelId(
+    channelConfigOf(terms, payer),
+  )
+
+/** Waits until no other run uses the channel. @returns undefined if the time ends first */
+export async function lockChannel(
+  { payments }: Pick<PayOptions, 'payments'>,
+  id: string,
+  signal: AbortSignal,
+): Promise<CommandLock | undefined> {
+  for (;;) {
+    const lock = await payments.lock(id)
+    if (lock !== undefined || signal.aborted) return lock
+    await wait(LOCK_POLL_MS, undefined, { signal }).catch(() => undefined)
+  }
+}
+
+interface LockedCall {
+  readonly run: Run
+  readonly call: HttpCall
+  readonly offer: Offer
+  readonly chosen: ChosenEntry<Buyer>
+  readonly time: Deadline
+  readonly id: string
+  readonly warnings: readonly (string | undefined)[]
+  mayGoOn(): boolean
+  end(outcome: PayOutcome, message: string): PayReport
+}
+
+/** The call of a run that holds the channel. @throws {BuyerRefusal} if nothing was sent */
+async function payLocked(locked: LockedCall): Promise<PayReport | undefined> {
+  const { run, call, offer, chosen, id, end } = locked
+  const { options, commandId, onStep } = run
+  const { payments } = options
+  const { terms, buyer, entry } = chosen
+  const { network } = terms.asset
+  const summary = summaryOf(chosen, priceInUsd(terms, options.maxUsd ?? DEFAULT_MAX_USD), offer)
+  const warnings = locked.warnings.filter((text) => text !== undefined)
+  const reader = new ChannelReader(network, options.rpcUrl, locked.time.calls)
+  let { record, state } = await readKnown(payments, id, reader)
+  let { time } = locked
+  for (let isCorrected = false; ; isCorrected = true) {
+    const plan = planOf(record, state, terms, options.deposit)
+    if (plan === undefined) return undefined
+    const { totalAtomic, depositAtomic } = plan
+    if (depositAtomic !== null) onStep(depositStep(terms, depositAtomic))
+    const order = { url: call.url, resource: offer.resource, entry }
+    const until =
+      buyer.waitsForPerson === true ? (options.signal ?? new AbortController().signal) : time.calls
+    const signed = await buyer.signChannel!(terms, { totalAtomic, depositAtomic }, until, order)
+    if (buyer.waitsForPerson === true)
+      time = startDeadline(options.timeoutMs ?? DEFAULT_TIMEOUT_MS, options.signal)
+    const deposit = signed.deposit ?? (record === undefined ? null : signedIn(record).deposit)
+    const voucher = { channelId: id, maxClaimable: totalAtomic, signature: signed.signature }
+    const config = channelConfigOf(terms, buyer.address)
+    const payload = channelPayload(deposit === null ? 'voucher' : 'deposit', config, voucher, deposit)
+    const charged = String(totalAtomic - terms.amountAtomic)
+    record = { tollgateChannel: 1, id, network, url: call.url.href, charged, payload }
+    const payment = paymentOf(terms, buyer, payload)
+    // A corrected payment is another payment, so it does not repeat the first one's payment id.
+    const paymentHeader = headerOf(chosen, isCorrected ? { ...offer, extensions: undefined } : offer, payload)
+    if (paymentHeader.length > MAX_PAYMENT_HEADER_CHARS)
+      return end('refused', 'The offer is too long, so its payment could not be sent.')
+    const stateFile = await storedAttempt(async () => {
+      await payments.saveChannel(record!)
+      return await payments.save(commandId, savedOf(call, paymentHeader, payment, summary))
+    })
+    if (stateFile instanceof Error) return end('refused', unkept(stateFile))
+    if (!locked.mayGoOn()) {
+      await payments.remove(stateFile)
+      return end('under_way', underWay)
+    }
+    const delaysMs = options.retryDelaysMs ?? defaultRetryDelaysMs
+    const sent = await sendPayment({ ...call, signal: time.calls }, paymentHeader, payment, delaysMs, onStep)
+    const total =
+      sent.response === null || isCorrected
+        ? undefined
+        : await readCorrection(sent.response, signedIn(record), network)
+    if (total !== undefined) state = await reader.state(id).catch(() => state)
+    const known = total ?? state.totalClaimed
+    if (total === undefined || known < state.totalClaimed || String(known) === record.charged)
+      return await concludeCall({
+        url: call.url.href,
+        summary,
+        payment,
+        sent,
+        record,
+        options,
+        stateFile,
+        signal: within(time.all, options.chainWaitMs),
+        warnings,
+      })
+    const [before, after] = [BigInt(record.charged), known].map((one) =>
+      formatAmount(one, terms.asset.decimals, 2),
+    )
+    const correction = `The seller corrected the channel's charged total from ${before} to ${after} ${terms.asset.symbol}`
+    onStep(`${correction}.`)
+    if (known > BigInt(record.charged))
+      warnings.push(`${correction}, by vouchers of this wallet whose calls have no known outcome here.`)
+    record = { ...record, charged: String(known) }
+    await payments.saveChannel(record)
+    await payments.remove(stateFile)
+  }
+}
+
+export interface KnownChannel {
+  /** Undefined if this buyer has no record of the channel. */
+  readonly record: ChannelRecord | undefined
+  readonly state: ChannelState
+}
+
+/** The channel by the record and the chain. A deposit that has landed or expired is no longer in the record. */
+export async function readKnown(
+  payments: PayOptions['payments'],
+  id: string,
+  reader: ChannelReader,
+): Promise<KnownChannel> {
+  let record = await payments.findChannel(id)
+  if (record !== undefined && signedIn(record).deposit !== null) {
+    const fate = await reader.depositFate(signedIn(record))
+    if (fate !== 'open') record = withoutDeposit(record)
+  }
+  // The state is read after the deposit's fate, so that a deposit that has landed is in it.
+  const state = await reader.state(id)
+  if (record !== undefined && BigInt(record.charged) < state.totalClaimed)
+    record = { ...record, charged: String(state.totalClaimed) }
+  return { record, state }
+}
+
+/** What to sign, or undefined if the channel does not cover the call and may not be filled. @throws {BuyerRefusal} */
+function planOf(
+  record: ChannelRecord | undefined,
+  { balance, totalClaimed }: ChannelState,
+  { amountAtomic, asset, extra }: OfferTerms,
+  deposit: string | undefined,
+): { totalAtomic: bigint; depositAtomic: bigint | null } | undefined {
+  const charged = record === undefined ? totalClaimed : BigInt(record.charged)
+  const totalAtomic = charged + amountAtomic
+  const open = record === undefined ? null : signedIn(record).deposit
+  if (totalAtomic <= balance + (open?.amount ?? 0n)) return { totalAtomic, depositAtomic: null }
+  const units = (amount: bigint) => `${formatAmount(amount, asset.decimals, 2)} ${asset.symbol}`
+  if (open !== null)
+    throw new BuyerRefusal(
+      `A deposit of ${units(open.amount)} is signed and can still land, but does not cover this call. Run the command again when it has landed or expired. Nothing was signed.`,
+    )
+  if (deposit === undefined) return undefined
+  const left = balance - charged > 0n ? balance - charged : 0n
+  const depositAtomic = atomicOf(deposit, asset.decimals) - left
+  const asked = own(extra, 'minDeposit')
+  const least = typeof asked === 'string' && /^\d{1,30}$/.test(asked) ? BigInt(asked) : amountAtomic
+  if (depositAtomic < amountAtomic - left || depositAtomic < least)
+    throw new BuyerRefusal(
+      `The seller asks for a deposit of at least ${units(least)}, and the channel has ${units(left)} left, so --deposit ${deposit} is too little. Nothing was signed.`,
+    )
+  return { totalAtomic, depositAtomic }
+}
+
+function atomicOf(deposit: string, decimals: number): bigint {
+  try {
+    return parseAmount(deposit, decimals)
+  } catch (error) {
+    if (!isTollgateError(error)) throw error
+    throw new BuyerRefusal(`The token has only ${decimals} decimals. ${error.message} Nothing was signed.`)
+  }
+}
+
+const depositStep = ({ asset, extra }: OfferTerms, amount: bigint): string =>
+  `Depositing ${formatAmount(amount, asset.decimals, 2)} ${asset.symbol} into the channel. What is not spent comes back by --refund-channel, or ${extra['withdrawDelay']} seconds after a withdrawal.`
+
+const paymentOf = (
+  { asset, amountAtomic, payTo }: OfferTerms,
+  { address }: Buyer,
+  payload: SignedPayment['payload'],
+): SignedPayment => ({
+  scheme: channelScheme,
+  network: asset.network,
+  asset: asset.address,
+  amount: amountAtomic.toString(),
+  payTo: checksumAddress(payTo.toLowerCase()),
+  payer: address,
+  payload,
+  validBeforeMs: NEVER_MS,
+  blockBound: 0,
+})
