@@ -2,7 +2,6 @@ import { createReceiptSigner } from '../../adapters/chains/evm/receiptSigner.ts'
 import { createEvmSettler } from '../../adapters/chains/evm/settler.ts'
 import { createMemoryCounters } from '../../adapters/memory/counters.ts'
 import { createResponseBuffer } from '../../adapters/memory/responseBuffer.ts'
-import { createSealer } from '../../adapters/secrets/sealer.ts'
 import { forgetConcludedNowAndThen } from '../../cli/runtime/open/openStack.ts'
 import { KeySharing } from '../../cli/runtime/settling/keySharing.ts'
 import { createLeaseHolder } from '../../cli/runtime/settling/leaseHolder.ts'
@@ -35,7 +34,7 @@ import { createSessionRoutes, type SessionRoutes } from './sessions/checkout.ts'
 import { type ChainFaults, createSimulatedSettler } from './settler.ts'
 import type { ReachedStore } from './storeLinks.ts'
 import { createSimulatedTransferProofs } from './transferProofs.ts'
-import { settlingKey } from './wallets.ts'
+import { sealer, settlingKey } from './wallets.ts'
 
 export interface ProcessDeps {
   readonly scheduler: Scheduler
@@ -54,13 +53,14 @@ export interface ProcessDeps {
   readonly plant: Plant | undefined
   /** The attempt of this payment is stored, and goes to the chain now. */
   onSending(key: string): Promise<void>
+  /** A call has ended without knowing that it is charged. */
+  onUnsettled(purchaseId: string): void
   /** Whether this transfer back is on chain now. */
   isOnChain(refund: { readonly transaction: string }): boolean
   /** A hook that read or wrote a slot which its plugin had not declared. */
   onMisuse(error: Error): void
 }
 
-const sealer = createSealer(Buffer.alloc(32, 7))
 const receiptSigner = createReceiptSigner(sealer)
 
 /** A gateway process: real plugins, engine, lease and recovery, over a store, a chain and a seller of the simulation. */
@@ -97,7 +97,7 @@ export class GatewayProcess implements Owner {
 
   /** Starts it, as often as it takes: a store may be away. */
   async start(): Promise<void> {
-    const { scheduler, chain, faults, reach } = this.#parts
+    const { scheduler, chain, faults, reach, plant, onUnsettled } = this.#parts
     const { clock } = this
     const log = silentLog
     const store = reach(this)
@@ -116,6 +116,18 @@ export class GatewayProcess implements Owner {
     const notes = createPurchaseNotes(sealer, '_svc')
     const payments = new PaymentEngine({ ledger, chains, notes, lease, clock, log })
     this.payments = payments
+    const settleRight: Payments['settle'] = payments.settle.bind(payments)
+    const settle = plant?.settle?.(settleRight, settler) ?? settleRight
+    payments.settle = async (paid, ...more) => {
+      let isSettled = false
+      try {
+        const end = await settle(paid, ...more)
+        isSettled = end.status === 'settled'
+        return end
+      } finally {
+        if (!isSettled) onUnsettled(paid.purchaseId)
+      }
+    }
     const ports = {
       // Every call is of a link that is there.
       links: { find: async () => undefined } as Partial<GatewayPorts['links']> as GatewayPorts['links'],
@@ -209,11 +221,12 @@ export class GatewayProcess implements Owner {
 
   /** As cli/runtime has it: what settles, and the job that holds its key. */
   async #openSettler({ ledger, leases, mailbox }: ReachedStore): Promise<Settler> {
-    const { scheduler, chain, faults, node, onSending } = this.#parts
+    const { scheduler, chain, faults, node, onSending, plant } = this.#parts
     const { clock } = this
     const log = silentLog
     if (node === undefined) {
-      const settler = createSimulatedSettler(chain, scheduler, clock, faults, onSending)
+      const own = createSimulatedSettler(chain, scheduler, clock, faults, onSending)
+      const settler = plant?.settler?.(own) ?? own
       await insist(scheduler, async () => settler.start(await ledger.openAttempts(settler.id)))
       return settler
     }
@@ -230,7 +243,7 @@ export class GatewayProcess implements Owner {
       needsStart: true,
       batchWindowMs: this.#parts.batchWindowMs,
     })
-    const settler = keys.wrap(this.#parts.plant?.settler?.(own) ?? own)
+    const settler = keys.wrap(plant?.settler?.(own) ?? own)
     const holder = createLeaseHolder(settler, { ledger, leases, keys, log })
     await holder.begin()
     forgetConcludedNowAndThen({ settlers: [settler] }, ledger, log)

@@ -1,3 +1,4 @@
+import type { Payments } from '../../core/payments/payments.ts'
 import type { Settler } from '../../core/ports/chains/settler.ts'
 import type { Leases } from '../../core/ports/store/leases.ts'
 import type { Ledger } from '../../core/ports/store/ledger.ts'
@@ -8,8 +9,9 @@ export interface Plant {
   readonly ledger?: (ledger: Ledger) => Ledger
   readonly leases?: (leases: Leases) => Leases
   readonly mailbox?: (mailbox: Mailbox) => Mailbox
-  /** Of the settler that has the key, where gateways share one. */
   readonly settler?: (settler: Settler) => Settler
+  /** How calls are charged. */
+  readonly settle?: (settle: Payments['settle'], settler: Settler) => Payments['settle']
   /** The recovery believes that no call runs in its process. */
   readonly isNothingUnderWay?: true
 }

@@ -2,6 +2,7 @@ import { notCollected, openStates, paymentStates, sessionOver } from '../../core
 import type { PaymentChange, SessionMove } from '../../core/ports/store/ledger.ts'
 import type { Plant } from './plant.ts'
 import { sharedKeyPlants } from './sharedKeyPlants.ts'
+import { usePlants } from './usePlants.ts'
 
 const changing = (spoil: (change: PaymentChange) => PaymentChange): Required<Pick<Plant, 'ledger'>> => ({
   ledger: (ledger) => ({
@@ -20,6 +21,7 @@ const without = (change: PaymentChange, does: SessionMove['does']): PaymentChang
 
 export const plants = {
   ...sharedKeyPlants,
+  ...usePlants,
   'a claim is not unique': {
     ledger: (ledger) => ({
       ...ledger,

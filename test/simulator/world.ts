@@ -6,6 +6,7 @@ import { PRICE } from './buyers.ts'
 import { type Authorisation, Chain } from './chain.ts'
 import { createEvmNode, type EvmNode } from './evmNode.ts'
 import { GatewayProcess } from './gatewayProcess.ts'
+import { statementOf } from './metering.ts'
 import type { Plant } from './plant.ts'
 import type { Owner, Scheduler } from './scheduler.ts'
 import type { Run } from './seller.ts'
@@ -37,6 +38,12 @@ export const situations = [
   'an id is taken from a payment that can never land',
   'a refund leaves the chain',
   'a refund that left the chain returns beside another one',
+  'a call is charged less than the most',
+  'a call that costs nothing is sold',
+  'a buyer leaves a stream',
+  'a stream breaks off before its use is said',
+  'a stream breaks off after its use was said',
+  'a stream is charged nothing, because its process died',
 ] as const
 
 export type Situation = (typeof situations)[number]
@@ -63,6 +70,8 @@ export class World {
   readonly named: Signed[] = []
   /** The latest process of each of the two; one that is dead is started again some time later. */
   readonly processes: GatewayProcess[] = []
+  /** Claims whose calls have ended without knowing that they are charged. */
+  readonly unsettled = new Set<string>()
   /** Every lease under which a process died. */
   readonly deadLeases = new Set<number>()
   /** Transfers back by sellers: whose payment each is meant for. */
@@ -174,8 +183,11 @@ export class World {
     if (identifier === undefined) return
     for (const other of this.named) {
       if (other.identifier !== identifier || other.key === key) continue
-      const state = (await this.store.ledger.find(other.key))?.state
+      const record = await this.store.ledger.find(other.key)
+      const state = record?.state
       if (state === undefined || state === 'rejected') continue
+      // It has no transfer that could leave the chain, so its id is forgotten here as soon as it is delivered.
+      if (state === 'delivered' && record?.chargedAtomic === 0n) continue
       if (state === 'failed_final') this.seen.add('an id is taken from a payment that can never land')
       else this.misuse ??= new Error(`${other.nonce} is ${state}, and another payment with its id is claimed`)
     }
@@ -188,6 +200,7 @@ export class World {
       seller: {
         ...{ scheduler: this.scheduler, runs: this.runs, workMs: this.#workMs },
         fails: (probability) => this.fails(probability),
+        stateUse: (isStreamed) => statementOf(this, isStreamed),
         tell: (...what) => this.tell(...what),
       },
       reach: (owner) => this.ways.of(owner),
@@ -196,6 +209,7 @@ export class World {
       plant: this.plant,
       batchWindowMs: this.#batchWindowMs,
       onSending: (key) => this.#judgeSending(key),
+      onUnsettled: (purchaseId) => void this.unsettled.add(purchaseId),
       isOnChain: (refund) => this.isOnChain(refund),
       onMisuse: (error) => void (this.misuse ??= error),
     })
