@@ -127,6 +127,10 @@ export class Chain {
     return 1_000 + Math.floor(this.#scheduler.nowMs / BLOCK_MS)
   }
 
+  get msToNextBlock(): number {
+    return BLOCK_MS - (this.#scheduler.nowMs % BLOCK_MS)
+  }
+
   /** What it says to a process with a correct wall clock. */
   static timeOf(nowMs: number): number {
     return EPOCH_MS + nowMs
@@ -287,8 +291,7 @@ export class Chain {
   #mineSoon(): void {
     if (this.#isMining || this.#mempool.size === 0) return
     this.#isMining = true
-    const leftMs = BLOCK_MS - (this.#scheduler.nowMs % BLOCK_MS)
-    this.#scheduler.at(leftMs, null, () => {
+    this.#scheduler.at(this.msToNextBlock, null, () => {
       this.#isMining = false
       this.#mine()
       this.#mineSoon()

@@ -5,6 +5,9 @@ import { createResponseBuffer } from '../../adapters/memory/responseBuffer.ts'
 import { forgetConcludedNowAndThen } from '../../cli/runtime/open/openStack.ts'
 import { KeySharing } from '../../cli/runtime/settling/keySharing.ts'
 import { createLeaseHolder } from '../../cli/runtime/settling/leaseHolder.ts'
+import { ChannelCalls } from '../../core/channels/channelCalls.ts'
+import { ChannelWatch } from '../../core/channels/channelWatch.ts'
+import type { ChannelNetwork } from '../../core/channels/offers.ts'
 import { builtInAssets } from '../../core/domain/asset.ts'
 import type { ServedLink } from '../../core/domain/link.ts'
 import { buildGeneration, type Generation } from '../../core/kernel/generation.ts'
@@ -26,6 +29,8 @@ import replayGuard from '../../plugins/replay-guard/index.ts'
 import x402 from '../../plugins/x402/index.ts'
 import { testNetwork } from '../helpers/settler.ts'
 import { type Chain, Chain as ChainTime } from './chain.ts'
+import { createSimulatedChannelChain } from './channels/channelChain.ts'
+import type { ChannelScene } from './channels/scene.ts'
 import type { EvmNode } from './evmNode.ts'
 import type { Plant } from './plant.ts'
 import type { Owner, Scheduler } from './scheduler.ts'
@@ -45,6 +50,11 @@ export interface ProcessDeps {
   readonly node: EvmNode | undefined
   /** The store as this process reaches it. */
   reach(owner: GatewayProcess): ReachedStore
+  /** Payment channels, in a seed that has some. */
+  readonly channels: ChannelScene | undefined
+  fails(probability: number): boolean
+  /** A transaction of channels goes to the chain now. */
+  onClaims(owner: GatewayProcess): void
   /** What every call and every session costs, in the smallest unit. */
   readonly price: number
   /** How long a payment waits for others that it is settled with, in ms. */
@@ -77,6 +87,8 @@ export class GatewayProcess implements Owner {
   sessionRoutes: SessionRoutes | undefined
   /** The way to the chain that its calls take. */
   settler: Settler | undefined
+  #channels: ChannelCalls | null = null
+  #watch: ChannelWatch | null = null
   /** It takes calls. */
   isUp = false
   readonly #parts: ProcessDeps
@@ -146,7 +158,7 @@ export class GatewayProcess implements Owner {
         instanceId: this.name,
         runsJobs: true,
       },
-      channels: null,
+      channels: this.#openChannels(store, clock),
       // No wallet signs in.
       walletProofs: {} as GatewayPorts['walletProofs'],
       nonces: {} as GatewayPorts['nonces'],
@@ -217,6 +229,53 @@ export class GatewayProcess implements Owner {
     })
     this.#loops = this.recovery.start()
     this.isUp = true
+  }
+
+  /** As cli/runtime has it. The processes of the first place claim. */
+  #openChannels({ channels }: ReachedStore, clock: Clock): ChannelCalls | null {
+    const { channels: scene, scheduler, fails, plant, onClaims } = this.#parts
+    if (scene === undefined) return null
+    const { contract, reads, claims, withdrawDelaySeconds } = scene
+    const own = createSimulatedChannelChain({
+      contract,
+      scheduler,
+      reads,
+      fails,
+      onSending: (calls) => {
+        for (const call of calls)
+          if (call.type === 'claim') claims.push({ id: call.id, total: call.total, atMs: scheduler.nowMs })
+        onClaims(this)
+      },
+    })
+    const network: ChannelNetwork = {
+      chain: plant?.channelChain?.(own) ?? own,
+      withdrawDelaySeconds,
+      minDeposit: '0.10',
+      claimAmount: '0.50',
+      claimAfterMs: 20_000,
+      watchMs: 3_000,
+    }
+    const log = silentLog
+    const networks = new Map([[network.chain.network, network]])
+    this.#channels = new ChannelCalls({ channels, networks, lease: this.lease!, log })
+    const { book } = this.#channels
+    const assets = builtInAssets
+    this.#watch = new ChannelWatch({
+      network,
+      book,
+      channels,
+      assets,
+      clock,
+      log,
+      claims: this.name.startsWith('A'),
+    })
+    return this.#channels
+  }
+
+  /** Ends the sale by channels, and gives them back. */
+  async closeChannels(): Promise<void> {
+    await this.#watch?.close()
+    await this.#channels?.close()
   }
 
   /** As cli/runtime has it: what settles, and the job that holds its key. */

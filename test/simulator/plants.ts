@@ -1,5 +1,6 @@
 import { notCollected, openStates, paymentStates, sessionOver } from '../../core/domain/payment.ts'
 import type { PaymentChange, SessionMove } from '../../core/ports/store/ledger.ts'
+import { channelPlants } from './channels/channelPlants.ts'
 import type { Plant } from './plant.ts'
 import { sharedKeyPlants } from './sharedKeyPlants.ts'
 import { usePlants } from './usePlants.ts'
@@ -22,6 +23,7 @@ const without = (change: PaymentChange, does: SessionMove['does']): PaymentChang
 export const plants = {
   ...sharedKeyPlants,
   ...usePlants,
+  ...channelPlants,
   'a claim is not unique': {
     ledger: (ledger) => ({
       ...ledger,

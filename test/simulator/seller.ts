@@ -3,6 +3,8 @@ import { paidReply } from '../../core/payments/paidReply.ts'
 import { createPurchaseNotes } from '../../core/payments/purchase.ts'
 import type { SellerResponse } from '../../core/plugin/exchange.ts'
 import { type Exchange, gatewayPlugin, handled, type Reply } from '../../core/plugin/gateway.ts'
+import type { Transport } from '../../core/plugin/transport.ts'
+import { channelRunKey } from './channels/judgeChannels.ts'
 import { streamMetered } from './meteredStream.ts'
 import type { RunUse, Statement } from './metering.ts'
 import type { Owner, Scheduler } from './scheduler.ts'
@@ -12,6 +14,8 @@ import { sealer } from './wallets.ts'
 export interface Run {
   readonly key: string
   readonly purchaseId: string
+  /** Of the call for which it works. */
+  readonly transport: Transport
   readonly by: Owner
   readonly startedAtMs: number
   /** Infinity when it never came to an end. */
@@ -49,8 +53,11 @@ export function sellerPlugin({ scheduler, runs, workMs, fails, stateUse, tell }:
   }
 
   async function forward(x: Exchange): Promise<Reply | undefined> {
-    const { key } = x.payment!.identity
-    const { purchaseId } = x.claim!
+    const { payment: voucher } = x.channelCall ?? {}
+    const key =
+      voucher === undefined ? x.payment!.identity.key : channelRunKey(voucher.channelId, voucher.maxClaimable)
+    // A call of a channel has no claim.
+    const purchaseId = x.claim?.purchaseId ?? key
     // Nothing has reached the seller; a buyer who is charged already gets the call done all the same.
     if (x.transport.isClosed && x.settlement === null) throw fail(x, 'buyer-left', 0)
     const by = scheduler.owner!
@@ -62,6 +69,7 @@ export function sellerPlugin({ scheduler, runs, workMs, fails, stateUse, tell }:
     const run: Run = {
       key,
       purchaseId,
+      transport: x.transport,
       by,
       startedAtMs: scheduler.nowMs,
       endedAtMs: Infinity,

@@ -2,6 +2,8 @@ import assert from 'node:assert/strict'
 import { type PaymentRecord, paymentStates } from '../../core/domain/payment.ts'
 import { runningJobs } from '../../core/jobs/job.ts'
 import { ask, PRICE, type Signed, sign } from './buyers.ts'
+import { channelActs, finishChannels, openChannels } from './channels/channelActs.ts'
+import { judgeChannels } from './channels/judgeChannels.ts'
 import { judge, judgeTakeover } from './judge.ts'
 import { judgeHolds, judgeRest } from './judgeRest.ts'
 import { judgeUse } from './judgeUse.ts'
@@ -50,8 +52,9 @@ export class SeedFailed extends Error {
  * Runs one seed: two processes on one store, whose clocks step and who freeze, die and lose their power; a chain that
  * loses blocks, and observers on it; buyers who call, repeat, leave, come back and try one payment on two things; sellers
  * who fail, and who pay back. One in three has payment sessions, paid by x402 and by plain transfers, confirmed by name or by a
- * look, canceled and expired. One in five sells by use: sellers say less, more, nothing or nonsense, or break off in a stream. Then all
- * is well again, and the ledger is judged.
+ * look, canceled and expired. One in five sells by use: sellers say less, more, nothing or nonsense, or break off in a stream. Another
+ * one in five has payment channels, which two gateways are asked for at once, with deposits that leave the chain, withdrawals and
+ * refunds. Then all is well again, and the ledger is judged.
  *
  * @returns what happened, where it is traced
  * @throws {SeedFailed}
@@ -70,12 +73,15 @@ export async function simulate(seed: number, options: SimulateOptions): Promise<
     keepFlushing(world)
     // A key is not settled with before its holder has looked at the chain.
     await scheduler.until(world.isShared ? 1_500 : 200)
+    openChannels(world)
     await trouble(world, payments)
     await recover(world, payments)
+    await finishChannels(world)
     await retryPayment(world, payments)
     await waitDays(world)
     await judge(world, payments)
     await judgeUse(world, payments)
+    await judgeChannels(world)
     await judgeSessions(world)
     await judgeRest(world)
     await judgeHolds(world, payments)
@@ -140,7 +146,7 @@ const acts: readonly Act[] = [
   [3, (world) => world.powerCut()],
   [6, (world) => world.freeze(world.scheduler.pick(world.processes), world.scheduler.between(1_000, 60_000))],
   [5, setClock],
-  [5, ({ chain, scheduler }) => chain.reorganise(scheduler.between(1, 5))],
+  [5, reorganise],
   [
     4,
     ({ chain, scheduler }, _, all) =>
@@ -166,6 +172,7 @@ async function trouble(world: World, payments: readonly Signed[]): Promise<void>
     ...(seed % CANCELLED_EVERY === 3 ? [[8, cancel] as const] : []),
     ...(seed % IMPATIENT_EVERY === 2 ? [[40, askImpatiently] as const] : []),
     ...(losesRefunds(world) ? [[60, payBack] as const] : []),
+    ...(world.channels === undefined ? [] : channelActs),
   ]
   const mixture = all.map(
     ([weight, act], i) => [weight * (i === 0 ? 1 : scheduler.pick([0, 0.5, 1, 3])), act] as const,
@@ -181,6 +188,12 @@ async function trouble(world: World, payments: readonly Signed[]): Promise<void>
     await scheduler.until(scheduler.nowMs + pauseMs)
     assert.equal(world.misuse, undefined)
   }
+}
+
+function reorganise({ chain, scheduler, channels }: World): void {
+  const blocks = scheduler.between(1, 5)
+  chain.reorganise(blocks)
+  channels?.contract.reorganise(blocks)
 }
 
 function abort({ scheduler, requests }: World): void {

@@ -4,6 +4,7 @@ import type { Clock } from '../../core/ports/clock.ts'
 import type { Asked, Signed } from './buyers.ts'
 import { PRICE } from './buyers.ts'
 import { type Authorisation, Chain } from './chain.ts'
+import { ChannelScene, hasChannels } from './channels/scene.ts'
 import { createEvmNode, type EvmNode } from './evmNode.ts'
 import { GatewayProcess } from './gatewayProcess.ts'
 import { statementOf } from './metering.ts'
@@ -44,6 +45,11 @@ export const situations = [
   'a stream breaks off before its use is said',
   'a stream breaks off after its use was said',
   'a stream is charged nothing, because its process died',
+  'a deposit leaves the chain',
+  'a claim leaves the chain',
+  'a payer withdraws',
+  'a claim races a withdrawal',
+  'a response of a channel is lost with its process',
 ] as const
 
 export type Situation = (typeof situations)[number]
@@ -66,6 +72,8 @@ export class World {
   /** What is signed for the sessions, each for one of them; a buyer may try it on another session. */
   readonly signedForSessions: Signed[] = []
   readonly sent: Sent[] = []
+  /** Payment channels, in a seed that has some. */
+  readonly channels: ChannelScene | undefined
   /** Payments with an id of their buyer, which another payment has too. */
   readonly named: Signed[] = []
   /** The latest process of each of the two; one that is dead is started again some time later. */
@@ -108,6 +116,7 @@ export class World {
       tell: (...what) => this.tell(...what),
       see: (situation) => void this.seen.add(situation),
     })
+    this.channels = hasChannels(scheduler.seed) ? new ChannelScene(this) : undefined
     this.ways = new StoreLinks(this)
     this.node = createEvmNode({
       ...{ chain: this.chain, scheduler, faults: this, account: settlingAccount },
@@ -205,6 +214,9 @@ export class World {
       },
       reach: (owner) => this.ways.of(owner),
       node: this.isShared ? this.node : undefined,
+      channels: this.channels,
+      fails: (probability) => this.fails(probability),
+      onClaims: (owner) => this.hazard(owner),
       price: PRICE,
       plant: this.plant,
       batchWindowMs: this.#batchWindowMs,
@@ -228,6 +240,7 @@ export class World {
     if (process.lease !== undefined) this.deadLeases.add(process.lease.current.id)
     // No client is reached from it any more: its buyers' connections are gone.
     for (const { transport, process: of } of this.requests) if (of === process) transport.isClosed = true
+    for (const request of this.channels?.requests ?? []) if (request.process === process) request.lose()
     this.scheduler.at(this.scheduler.between(200, 15_000), null, () => {
       if (this.processes[place] === process) this.start(place)
     })
@@ -273,6 +286,7 @@ export class World {
     this.tell('calm')
     this.isFaulty = false
     this.chain.isFaulty = false
+    if (this.channels !== undefined) this.channels.contract.isFaulty = false
     this.ways.calm()
     for (const process of this.processes) this.scheduler.thaw(process)
   }

@@ -1,5 +1,7 @@
 import { availableParallelism } from 'node:os'
 import t from 'tap'
+import { channelPlants } from '../simulator/channels/channelPlants.ts'
+import { CHANNELS_EVERY, FIRST_CHANNELS_SEED } from '../simulator/channels/scene.ts'
 import { FIRST_METERED_SEED, METERED_EVERY } from '../simulator/metering.ts'
 import { type PlantName, plants } from '../simulator/plants.ts'
 import { runSeeds } from '../simulator/runSeeds.ts'
@@ -43,6 +45,7 @@ t.test(
 function seedsOf(plant: PlantName) {
   if (plant in sharedKeyPlants) return { from: 1, step: SHARED_EVERY }
   if (plant in usePlants) return { from: FIRST_METERED_SEED, step: METERED_EVERY }
+  if (plant in channelPlants) return { from: FIRST_CHANNELS_SEED, step: CHANNELS_EVERY }
   return { from: 1, step: 1 }
 }
 
