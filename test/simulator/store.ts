@@ -65,8 +65,15 @@ async function addLinks(
   for (const [i, [slug, more]] of Object.entries(soldLinks).entries()) {
     await store.links.create({
       ...linkDefaults,
-      ...{ id: idOf(2 + i), storeId, slug, url: 'http://seller.test/', title: slug },
-      ...{ price: '0.10', isPublic: true, isActive: true, ...times },
+      ...times,
+      id: idOf(2 + i),
+      storeId,
+      slug,
+      url: 'http://seller.test/',
+      title: slug,
+      price: '0.10',
+      isPublic: true,
+      isActive: true,
       ...more,
     })
     links.push((await store.links.served('demo', slug))!)
