@@ -2,6 +2,7 @@ import { hash } from 'node:crypto'
 import type { Exchange } from '../../core/plugin/exchange.ts'
 import { encodeHeader } from '../../core/x402/header.ts'
 import { identifierName } from '../../core/x402/paymentIdentifier.ts'
+import type { Scheme } from '../../core/x402/types.ts'
 import { callThrough, MemoryTransport } from '../helpers/memoryTransport.ts'
 import { testAsset, testNetwork } from '../helpers/settler.ts'
 import { Chain } from './chain.ts'
@@ -20,7 +21,10 @@ export interface Signed {
   readonly payer: string
   readonly key: string
   readonly validBeforeMs: number
-  /** The call that it is meant for: 0 is charged after the answer, 1 before. Of a session's it is none: -1. */
+  /**
+   * The call that it is meant for: 0 is charged after the answer, 1 before, 2 by its use after the answer, and 3 by its use at the
+   * end of a stream. Of a session's it is none: -1.
+   */
   readonly link: number
   readonly header: string
   /** Its buyer never comes back for an answer once the trouble is over. */
@@ -62,7 +66,12 @@ export function sign(
     validForMs,
     isGivenUp = false,
     identifier,
-  }: Pick<Signed, 'link' | 'identifier'> & { readonly validForMs: number; readonly isGivenUp?: boolean },
+    scheme = 'exact',
+  }: Pick<Signed, 'link' | 'identifier'> & {
+    readonly validForMs: number
+    readonly isGivenUp?: boolean
+    readonly scheme?: Scheme
+  },
 ): Signed {
   const extensions =
     identifier === undefined ? undefined : { [identifierName]: { info: { required: false, id: identifier } } }
@@ -82,7 +91,7 @@ export function sign(
   const payer = `0x${hash('sha256', buyer, 'hex').slice(24)}`
   const header = encodeHeader({
     x402Version: 2,
-    accepted: { scheme: 'exact', network: testNetwork, asset: testAsset },
+    accepted: { scheme, network: testNetwork, asset: testAsset },
     payload: { payer, nonce, validBeforeMs },
     extensions,
   })

@@ -12,6 +12,8 @@ export interface Authorisation {
   readonly nonce?: string
   /** Nothing that another party could send: its sender's own transaction, which its wallet sends until it is mined. */
   readonly isPlain?: true
+  /** Only its facilitator can send it, with the amount that it charges (x402 `upto`). */
+  readonly isBound?: true
 }
 
 export interface Transaction {
@@ -101,6 +103,8 @@ export class Chain {
   hasReorganised = false
   /** Keys that payers have sent a cancellation of, regardless of its outcome. */
   readonly takenBack = new Set<string>()
+  /** Keys of everything that was sent, regardless of its outcome. */
+  readonly #sent = new Set<string>()
   /** When a payment landed first, in virtual ms. */
   readonly landedAtMs = new Map<string, number>()
   readonly #scheduler: Scheduler
@@ -123,6 +127,10 @@ export class Chain {
     return 1_000 + Math.floor(this.#scheduler.nowMs / BLOCK_MS)
   }
 
+  get msToNextBlock(): number {
+    return BLOCK_MS - (this.#scheduler.nowMs % BLOCK_MS)
+  }
+
   /** What it says to a process with a correct wall clock. */
   static timeOf(nowMs: number): number {
     return EPOCH_MS + nowMs
@@ -137,7 +145,8 @@ export class Chain {
 
   send(transaction: Transaction): Taken {
     const { hash, from } = transaction
-    for (const one of transaction.uses) if (!one.isPlain) this.seen.set(one.key, one)
+    for (const { key } of transaction.uses) this.#sent.add(key)
+    for (const one of transaction.uses) if (!one.isPlain && !one.isBound) this.seen.set(one.key, one)
     if (this.#mined.some((mined) => mined.transaction.hash === hash)) return 'mined'
     if (from !== undefined) {
       if (from.nonce < this.view().nextOf(from.account)) return 'nonce_used'
@@ -147,6 +156,10 @@ export class Chain {
     this.#mempool.set(hash, transaction)
     this.#mineSoon()
     return 'yes'
+  }
+
+  wasSent(key: string): boolean {
+    return this.#sent.has(key)
   }
 
   /** The next number of an account after so many that are mined, with what waits for nothing else. */
@@ -278,8 +291,7 @@ export class Chain {
   #mineSoon(): void {
     if (this.#isMining || this.#mempool.size === 0) return
     this.#isMining = true
-    const leftMs = BLOCK_MS - (this.#scheduler.nowMs % BLOCK_MS)
-    this.#scheduler.at(leftMs, null, () => {
+    this.#scheduler.at(this.msToNextBlock, null, () => {
       this.#isMining = false
       this.#mine()
       this.#mineSoon()
@@ -350,7 +362,7 @@ export class Chain {
   /** What another party sends before all others: what these would move, some of it, or anything else that it has seen. */
   #inFront(taken: readonly Transaction[]): Transaction[] {
     const scheduler = this.#scheduler
-    const open = taken.flatMap(({ uses }) => uses).filter((one) => !one.isPlain)
+    const open = taken.flatMap(({ uses }) => uses).filter((one) => !one.isPlain && !one.isBound)
     const others = [...this.seen.values()].filter(() => scheduler.chance(0.5))
     const some = scheduler.chance(0.5) ? open : open.filter(() => scheduler.chance(0.5))
     const uses = scheduler.chance(0.5) ? some : [...new Set([...some, ...others])]

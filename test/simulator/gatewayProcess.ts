@@ -2,10 +2,12 @@ import { createReceiptSigner } from '../../adapters/chains/evm/receiptSigner.ts'
 import { createEvmSettler } from '../../adapters/chains/evm/settler.ts'
 import { createMemoryCounters } from '../../adapters/memory/counters.ts'
 import { createResponseBuffer } from '../../adapters/memory/responseBuffer.ts'
-import { createSealer } from '../../adapters/secrets/sealer.ts'
 import { forgetConcludedNowAndThen } from '../../cli/runtime/open/openStack.ts'
 import { KeySharing } from '../../cli/runtime/settling/keySharing.ts'
 import { createLeaseHolder } from '../../cli/runtime/settling/leaseHolder.ts'
+import { ChannelCalls } from '../../core/channels/channelCalls.ts'
+import { ChannelWatch } from '../../core/channels/channelWatch.ts'
+import type { ChannelNetwork } from '../../core/channels/offers.ts'
 import { builtInAssets } from '../../core/domain/asset.ts'
 import type { ServedLink } from '../../core/domain/link.ts'
 import { buildGeneration, type Generation } from '../../core/kernel/generation.ts'
@@ -27,6 +29,8 @@ import replayGuard from '../../plugins/replay-guard/index.ts'
 import x402 from '../../plugins/x402/index.ts'
 import { testNetwork } from '../helpers/settler.ts'
 import { type Chain, Chain as ChainTime } from './chain.ts'
+import { createSimulatedChannelChain } from './channels/channelChain.ts'
+import type { ChannelScene } from './channels/scene.ts'
 import type { EvmNode } from './evmNode.ts'
 import type { Plant } from './plant.ts'
 import type { Owner, Scheduler } from './scheduler.ts'
@@ -35,7 +39,7 @@ import { createSessionRoutes, type SessionRoutes } from './sessions/checkout.ts'
 import { type ChainFaults, createSimulatedSettler } from './settler.ts'
 import type { ReachedStore } from './storeLinks.ts'
 import { createSimulatedTransferProofs } from './transferProofs.ts'
-import { settlingKey } from './wallets.ts'
+import { sealer, settlingKey } from './wallets.ts'
 
 export interface ProcessDeps {
   readonly scheduler: Scheduler
@@ -46,6 +50,11 @@ export interface ProcessDeps {
   readonly node: EvmNode | undefined
   /** The store as this process reaches it. */
   reach(owner: GatewayProcess): ReachedStore
+  /** Payment channels, in a seed that has some. */
+  readonly channels: ChannelScene | undefined
+  fails(probability: number): boolean
+  /** A transaction of channels goes to the chain now. */
+  onClaims(owner: GatewayProcess): void
   /** What every call and every session costs, in the smallest unit. */
   readonly price: number
   /** How long a payment waits for others that it is settled with, in ms. */
@@ -54,13 +63,14 @@ export interface ProcessDeps {
   readonly plant: Plant | undefined
   /** The attempt of this payment is stored, and goes to the chain now. */
   onSending(key: string): Promise<void>
+  /** A call has ended without knowing that it is charged. */
+  onUnsettled(purchaseId: string): void
   /** Whether this transfer back is on chain now. */
   isOnChain(refund: { readonly transaction: string }): boolean
   /** A hook that read or wrote a slot which its plugin had not declared. */
   onMisuse(error: Error): void
 }
 
-const sealer = createSealer(Buffer.alloc(32, 7))
 const receiptSigner = createReceiptSigner(sealer)
 
 /** A gateway process: real plugins, engine, lease and recovery, over a store, a chain and a seller of the simulation. */
@@ -77,6 +87,8 @@ export class GatewayProcess implements Owner {
   sessionRoutes: SessionRoutes | undefined
   /** The way to the chain that its calls take. */
   settler: Settler | undefined
+  #channels: ChannelCalls | null = null
+  #watch: ChannelWatch | null = null
   /** It takes calls. */
   isUp = false
   readonly #parts: ProcessDeps
@@ -97,7 +109,7 @@ export class GatewayProcess implements Owner {
 
   /** Starts it, as often as it takes: a store may be away. */
   async start(): Promise<void> {
-    const { scheduler, chain, faults, reach } = this.#parts
+    const { scheduler, chain, faults, reach, plant, onUnsettled } = this.#parts
     const { clock } = this
     const log = silentLog
     const store = reach(this)
@@ -116,6 +128,18 @@ export class GatewayProcess implements Owner {
     const notes = createPurchaseNotes(sealer, '_svc')
     const payments = new PaymentEngine({ ledger, chains, notes, lease, clock, log })
     this.payments = payments
+    const settleRight: Payments['settle'] = payments.settle.bind(payments)
+    const settle = plant?.settle?.(settleRight, settler) ?? settleRight
+    payments.settle = async (paid, ...more) => {
+      let isSettled = false
+      try {
+        const end = await settle(paid, ...more)
+        isSettled = end.status === 'settled'
+        return end
+      } finally {
+        if (!isSettled) onUnsettled(paid.purchaseId)
+      }
+    }
     const ports = {
       // Every call is of a link that is there.
       links: { find: async () => undefined } as Partial<GatewayPorts['links']> as GatewayPorts['links'],
@@ -134,7 +158,7 @@ export class GatewayProcess implements Owner {
         instanceId: this.name,
         runsJobs: true,
       },
-      channels: null,
+      channels: this.#openChannels(store, clock),
       // No wallet signs in.
       walletProofs: {} as GatewayPorts['walletProofs'],
       nonces: {} as GatewayPorts['nonces'],
@@ -207,13 +231,61 @@ export class GatewayProcess implements Owner {
     this.isUp = true
   }
 
+  /** As cli/runtime has it. The processes of the first place claim. */
+  #openChannels({ channels }: ReachedStore, clock: Clock): ChannelCalls | null {
+    const { channels: scene, scheduler, fails, plant, onClaims } = this.#parts
+    if (scene === undefined) return null
+    const { contract, reads, claims, withdrawDelaySeconds } = scene
+    const own = createSimulatedChannelChain({
+      contract,
+      scheduler,
+      reads,
+      fails,
+      onSending: (calls) => {
+        for (const call of calls)
+          if (call.type === 'claim') claims.push({ id: call.id, total: call.total, atMs: scheduler.nowMs })
+        onClaims(this)
+      },
+    })
+    const network: ChannelNetwork = {
+      chain: plant?.channelChain?.(own) ?? own,
+      withdrawDelaySeconds,
+      minDeposit: '0.10',
+      claimAmount: '0.50',
+      claimAfterMs: 20_000,
+      watchMs: 3_000,
+    }
+    const log = silentLog
+    const networks = new Map([[network.chain.network, network]])
+    this.#channels = new ChannelCalls({ channels, networks, lease: this.lease!, log })
+    const { book } = this.#channels
+    const assets = builtInAssets
+    this.#watch = new ChannelWatch({
+      network,
+      book,
+      channels,
+      assets,
+      clock,
+      log,
+      claims: this.name.startsWith('A'),
+    })
+    return this.#channels
+  }
+
+  /** Ends the sale by channels, and gives them back. */
+  async closeChannels(): Promise<void> {
+    await this.#watch?.close()
+    await this.#channels?.close()
+  }
+
   /** As cli/runtime has it: what settles, and the job that holds its key. */
   async #openSettler({ ledger, leases, mailbox }: ReachedStore): Promise<Settler> {
-    const { scheduler, chain, faults, node, onSending } = this.#parts
+    const { scheduler, chain, faults, node, onSending, plant } = this.#parts
     const { clock } = this
     const log = silentLog
     if (node === undefined) {
-      const settler = createSimulatedSettler(chain, scheduler, clock, faults, onSending)
+      const own = createSimulatedSettler(chain, scheduler, clock, faults, onSending)
+      const settler = plant?.settler?.(own) ?? own
       await insist(scheduler, async () => settler.start(await ledger.openAttempts(settler.id)))
       return settler
     }
@@ -230,7 +302,7 @@ export class GatewayProcess implements Owner {
       needsStart: true,
       batchWindowMs: this.#parts.batchWindowMs,
     })
-    const settler = keys.wrap(this.#parts.plant?.settler?.(own) ?? own)
+    const settler = keys.wrap(plant?.settler?.(own) ?? own)
     const holder = createLeaseHolder(settler, { ledger, leases, keys, log })
     await holder.begin()
     forgetConcludedNowAndThen({ settlers: [settler] }, ledger, log)

@@ -6,6 +6,7 @@ import {
   refundLeftChain,
 } from '../../core/domain/payment.ts'
 import type { Asked, Signed } from './buyers.ts'
+import { isStreamedLink } from './metering.ts'
 import { closedStates, type World } from './world.ts'
 
 type Named = Pick<Signed, 'nonce'>
@@ -42,11 +43,17 @@ export async function judge(world: World, calls: readonly Signed[]): Promise<voi
     const found = landed.get(key)
     if (found === undefined) {
       // Paid back, and then its own transfer left the chain: the seller's loss, and no process checks it any more.
-      assert.ok(!isCharged || state === 'refunded', `${nonce} is ${state}, and is not on chain`)
-      const isServed = world.requests.some(
-        (request) => request.payment === payment && request.transport.got?.status === 200,
+      const isForNothing = purchase?.amountAtomic === 0n
+      assert.ok(
+        !isCharged || state === 'refunded' || isForNothing,
+        `${nonce} is ${state}, and is not on chain`,
       )
-      if (cancelled.has(key) && !world.hasReorganised)
+      // The buyer of a stream has it before the charge.
+      const isServed = world.requests.some(
+        (request) =>
+          request.payment === payment && request.transport.got?.status === 200 && !isStreamedLink(request),
+      )
+      if (!isForNothing && cancelled.has(key) && !world.hasReorganised)
         assert.ok(!isServed, `${nonce} was taken back by its payer, who has an answer`)
     } else {
       assert.ok(isCharged, `${nonce} is on chain, and is ${state}`)
@@ -162,12 +169,33 @@ function signedReceiptOf(headers: readonly string[]): object | undefined {
   return JSON.parse(Buffer.from(header, 'base64').toString()).extensions?.['offer-receipt'].info.receipt
 }
 
+/** The call got its response as it arrived, with a head from before the charge. */
+const isLive = (request: Asked): boolean => isStreamedLink(request) && request.x.claim !== null
+
+function judgeReceipts(delivered: readonly Asked[], nonce: string): void {
+  const [first, ...others] = delivered.map(({ transport }) => signedReceiptOf(transport.got!.headers))
+  assert.ok(
+    delivered.length === 0 || first !== undefined,
+    `${nonce}: what was delivered has a signed receipt`,
+  )
+  for (const receipt of others) assert.deepEqual(receipt, first, `${nonce}: every signed receipt is the same`)
+}
+
 function judgeAnswers(world: World, payment: Signed, record: PaymentRecord | undefined): void {
   const { key, nonce } = payment
   const own = world.requests.filter((request) => request.payment === payment)
-  const delivered = own.filter(({ transport }) => transport.got?.status === 200)
+  // The buyer of a stream has it before the charge, which may have failed.
+  const isForCharge = ({ x }: Asked) =>
+    record?.state !== 'rejected' && x.claim?.purchaseId === record?.purchaseId
+  const delivered = own.filter(
+    (request) => request.transport.got?.status === 200 && (!isLive(request) || isForCharge(request)),
+  )
   const first = delivered[0]
   for (const request of own) judgeReceiptOfFailure(request, nonce)
+  judgeReceipts(
+    delivered.filter((request) => !isLive(request)),
+    nonce,
+  )
   for (const { transport, what, process, lease } of delivered) {
     const { headers, body } = transport.got!
     assert.equal(
@@ -177,13 +205,6 @@ function judgeAnswers(world: World, payment: Signed, record: PaymentRecord | und
     )
     assert.equal(body, first!.transport.got!.body, `${nonce}: every answer is the same`)
     assert.equal(what, first!.what, `${nonce}: one payment buys one call`)
-    const receipt = signedReceiptOf(headers)
-    assert.ok(receipt !== undefined, `${nonce}: what was delivered has a signed receipt`)
-    assert.deepEqual(
-      receipt,
-      signedReceiptOf(first!.transport.got!.headers),
-      `${nonce}: every signed receipt is the same`,
-    )
     // A process that lived on has noted what it handed over.
     if (!hasLivedOn(world, { process, lease })) continue
     const state = record?.state ?? ''
@@ -207,7 +228,13 @@ function judgeAnswers(world: World, payment: Signed, record: PaymentRecord | und
       !isNoted && own.some(({ transport }) => transport.hasLeft),
       `${nonce}: no buyer has disconnected`,
     )
-  } else assert.ok(delivered.length > 0 || wasLost(own), `${nonce} is delivered, and no buyer got it`)
+  } else {
+    const isUndelivered = record.chargedAtomic === 0n || hasLeftStream(own, record)
+    assert.ok(
+      delivered.length > 0 || wasLost(own) || isUndelivered,
+      `${nonce} is delivered, and no buyer got it`,
+    )
+  }
   const claim = world.ways.claims.find(({ purchaseId }) => purchaseId === record.purchaseId)
   assert.ok(claim, `${nonce}: expected it to be claimed`)
   for (const request of own) {
@@ -240,6 +267,12 @@ const hasAborted = (world: World, own: readonly Asked[], { purchaseId }: Payment
       x.status === 200
     )
   })
+
+/** A buyer who leaves while the seller works pays for that work. */
+const hasLeftStream = (own: readonly Asked[], { purchaseId }: PaymentRecord): boolean =>
+  own.some(
+    (request) => isLive(request) && request.transport.hasLeft && request.x.claim?.purchaseId === purchaseId,
+  )
 
 /** Handed to a connection that ended before its buyer had read it. */
 const wasLost = (request: readonly Asked[]): boolean => request.some(({ transport }) => transport.hasBegun)

@@ -1,4 +1,7 @@
+import type { Payments } from '../../core/payments/payments.ts'
+import type { ChannelChain } from '../../core/ports/chains/channelChain.ts'
 import type { Settler } from '../../core/ports/chains/settler.ts'
+import type { Channels } from '../../core/ports/store/channels.ts'
 import type { Leases } from '../../core/ports/store/leases.ts'
 import type { Ledger } from '../../core/ports/store/ledger.ts'
 import type { Mailbox } from '../../core/ports/store/mailbox.ts'
@@ -8,8 +11,11 @@ export interface Plant {
   readonly ledger?: (ledger: Ledger) => Ledger
   readonly leases?: (leases: Leases) => Leases
   readonly mailbox?: (mailbox: Mailbox) => Mailbox
-  /** Of the settler that has the key, where gateways share one. */
   readonly settler?: (settler: Settler) => Settler
+  /** How calls are charged. */
+  readonly settle?: (settle: Payments['settle'], settler: Settler) => Payments['settle']
+  readonly channels?: (channels: Channels) => Channels
+  readonly channelChain?: (chain: ChannelChain) => ChannelChain
   /** The recovery believes that no call runs in its process. */
   readonly isNothingUnderWay?: true
 }

@@ -1,7 +1,9 @@
 import { notCollected, openStates, paymentStates, sessionOver } from '../../core/domain/payment.ts'
 import type { PaymentChange, SessionMove } from '../../core/ports/store/ledger.ts'
+import { channelPlants } from './channels/channelPlants.ts'
 import type { Plant } from './plant.ts'
 import { sharedKeyPlants } from './sharedKeyPlants.ts'
+import { usePlants } from './usePlants.ts'
 
 const changing = (spoil: (change: PaymentChange) => PaymentChange): Required<Pick<Plant, 'ledger'>> => ({
   ledger: (ledger) => ({
@@ -20,6 +22,8 @@ const without = (change: PaymentChange, does: SessionMove['does']): PaymentChang
 
 export const plants = {
   ...sharedKeyPlants,
+  ...usePlants,
+  ...channelPlants,
   'a claim is not unique': {
     ledger: (ledger) => ({
       ...ledger,

@@ -31,6 +31,7 @@ interface Timer {
 
 const real = {
   ...{ setTimeout, clearTimeout, setInterval, clearInterval, performanceNow: performance.now },
+  dateNow: Date.now,
   ...{ sleep: timers.setTimeout, randomUUID: crypto.randomUUID, random: Math.random },
 }
 
@@ -168,8 +169,12 @@ export class Scheduler {
     return timer
   }
 
-  /** Puts this clock, its timers and ids of the seed in place of node's until the returned function is called. */
-  takeTimers(): () => void {
+  /**
+   * Puts this clock, its timers and ids of the seed in place of node's until the returned function is called.
+   *
+   * @param wallNow what the running process reads as the time of day, in ms since 1970
+   */
+  takeTimers(wallNow: () => number): () => void {
     const setOne =
       (isRepeated: boolean) =>
       (run: (...args: unknown[]) => void, ms = 0, ...args: unknown[]) =>
@@ -193,6 +198,7 @@ export class Scheduler {
     Object.assign(globalThis, { setTimeout: setOne(false), setInterval: setOne(true) })
     Object.assign(globalThis, { clearTimeout: clear, clearInterval: clear })
     performance.now = () => this.nowMs
+    Date.now = wallNow
     Object.assign(timers, { setTimeout: sleep })
     const ids = createRandom(this.seed + 1)
     Math.random = createRandom(this.seed + 2)
@@ -203,7 +209,8 @@ export class Scheduler {
     crypto.randomUUID = () => `${hex(8)}-${hex(4)}-4${hex(3)}-8${hex(3)}-${hex(6)}${hex(6)}`
     syncBuiltinESMExports()
     return () => {
-      const { performanceNow, sleep: realSleep, randomUUID, random, ...globals } = real
+      const { performanceNow, dateNow, sleep: realSleep, randomUUID, random, ...globals } = real
+      Date.now = dateNow
       Math.random = random
       crypto.randomUUID = randomUUID
       Object.assign(globalThis, globals)

@@ -11,6 +11,15 @@ const EXPIRY_MARGIN_MS = 30_000
 const RECEIPT_TIMEOUT_MS = 20_000
 const MIN_LEAD_MS = 2_000
 
+/** What an attempt's bytes say. */
+interface SignedBytes {
+  readonly scheme: string
+  /** In the smallest unit. */
+  readonly amount: string
+  /** Makes the bytes unique. */
+  readonly by: string
+}
+
 const pendingReason = 'settlement_pending'
 
 /** Ways to the chain that fail as the seed says. */
@@ -48,15 +57,17 @@ export function createSimulatedSettler(
     return response
   }
 
-  const authorisationOf = ({ key, payer, amountAtomic, validBeforeMs }: PaymentIdentity): Authorisation => ({
-    key,
-    payer,
-    validBeforeMs,
-    value: Number(amountAtomic),
-  })
+  function authorisationOf(
+    { scheme, amount }: SignedBytes,
+    { key, payer, validBeforeMs }: PaymentIdentity,
+  ): Authorisation {
+    const signed = { key, payer, validBeforeMs, value: Number(amount) }
+    // Its proxy pays out an amount up to the signed one, and to this facilitator only.
+    return scheme === 'upto' ? { ...signed, isBound: true } : signed
+  }
 
-  const send = (transaction: string, identity: PaymentIdentity) =>
-    ask(() => chain.send({ hash: transaction, uses: [authorisationOf(identity)] }))
+  const send = ({ transaction, bytes }: SettlementAttempt, identity: PaymentIdentity) =>
+    ask(() => chain.send({ hash: transaction, uses: [authorisationOf(JSON.parse(bytes), identity)] }))
 
   const pendingOf = (attempt: SettlementAttempt | null): SettleOutcome & { status: 'pending' } => ({
     status: 'pending',
@@ -69,11 +80,11 @@ export function createSimulatedSettler(
     view: View,
     record: PaymentRecord | (PaymentIdentity & { attempt: SettlementAttempt | null }),
   ) {
-    const { key, attempt, validBeforeMs, amountAtomic } = record
+    const { key, attempt, validBeforeMs } = record
     const landed = view.landed.get(key)
     if (landed !== undefined) {
-      const { hash: transaction, event, block } = landed
-      return { status: 'settled', transaction, event, block, chargedAtomic: amountAtomic } as const
+      const { hash: transaction, event, block, value } = landed
+      return { status: 'settled', transaction, event, block, chargedAtomic: BigInt(value) } as const
     }
     const transaction = attempt?.transaction ?? ''
     if (view.cancelled.has(key))
@@ -91,7 +102,7 @@ export function createSimulatedSettler(
   /** What came of bytes that were just sent, within the time that a call waits. */
   async function land(attempt: SettlementAttempt, identity: PaymentIdentity): Promise<SettleOutcome> {
     const { transaction } = attempt
-    await send(transaction, identity).catch(() => undefined)
+    await send(attempt, identity).catch(() => undefined)
     const endMs = scheduler.nowMs + RECEIPT_TIMEOUT_MS
     while (scheduler.nowMs < endMs) {
       await scheduler.wait(800)
@@ -106,7 +117,7 @@ export function createSimulatedSettler(
   const settler: Settler = {
     id: 'simulated',
     network: testNetwork,
-    schemes: ['exact'],
+    schemes: ['exact', 'upto'],
     offerExtra: () => ({}),
 
     check(payment, terms) {
@@ -148,13 +159,14 @@ export function createSimulatedSettler(
       return { ok: true, hold }
     },
 
-    async settle(_payment, _terms, identity, store, hold) {
+    async settle(_payment, { scheme, amount }, identity, store, hold) {
       try {
         if (identity.validBeforeMs - clock.now() < MIN_LEAD_MS)
           return { status: 'rejected', reason: 'expired', message: 'It ends too soon.' }
         if (fails(0.03)) return { status: 'rejected', reason: 'fees', message: 'not now', transient: true }
         const sequence = String(signed++)
-        const bytes = `${identity.key}-${scheduler.owner!.name}-${sequence}`
+        const by = `${identity.key}-${scheduler.owner!.name}-${sequence}`
+        const bytes = JSON.stringify({ scheme, amount, by } satisfies SignedBytes)
         const transaction = `0x${createHash('sha256').update(bytes).digest('hex')}`
         const attempt: SettlementAttempt = { settler: 'simulated', bytes, transaction, sequence }
         const isStored = await store(attempt).catch(() => false)
@@ -182,7 +194,7 @@ export function createSimulatedSettler(
         const found = judge(head, record)
         if (found !== undefined) outcomes[i] = found
         else if (head.timestampMs < record.validBeforeMs && attempt !== null && attempt.bytes !== '') {
-          const isSent = await send(attempt.transaction, record).catch(() => false)
+          const isSent = await send(attempt, record).catch(() => false)
           if (isSent === 'yes') outcomes[i] = { ...pendingOf(attempt), recheckMs: 2_000 }
         }
       }

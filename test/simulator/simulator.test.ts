@@ -24,7 +24,7 @@ t.test('who stood still while it took a key hears what it is handed afterwards',
 
 t.test('a seed replays exactly', async (t) => {
   const stores = await openSeedStores()
-  for (const seed of [1, 2, 3, 21, 106, 126, 563, 23676]) {
+  for (const seed of [1, 2, 3, 4, 8, 21, 106, 126, 563, 23676]) {
     const first = await simulate(seed, { stores, isTraced: true })
     t.ok(first.length > 50)
     t.same(await simulate(seed, { stores, isTraced: true }), first, `seed ${seed}`)
@@ -37,6 +37,8 @@ for (const plant of [
   'a purchase is unique by its transaction only',
   'what lands for a session is booked and confirms nothing',
   'a process writes about nothing for ever',
+  'the most is charged instead of the use',
+  'more is claimed than was charged',
 ] as const) {
   t.test(`a planted mistake is found: ${plant}`, async (t) => {
     const { failed } = await runSeeds({ count: 100, plant })

@@ -1,13 +1,15 @@
-import { linkDefaults, type ServedLink } from '../../core/domain/link.ts'
+import { type Link, linkDefaults, type ServedLink } from '../../core/domain/link.ts'
+import { priceRange } from '../../core/domain/pricing.ts'
 import { webhookKinds } from '../../core/domain/webhook.ts'
 import type { Clock } from '../../core/ports/clock.ts'
 import type { DataStore } from '../../core/ports/store/store.ts'
 import { testPayTo } from '../helpers/settler.ts'
 import { type CrashingStore, openCrashingStore } from '../helpers/store/crashingStore.ts'
+import { usePrices } from './metering.ts'
 
 /** What every process of a seed shares. */
 export interface SharedStore extends CrashingStore {
-  /** The seller's links: the first is charged after the answer, the second before. */
+  /** The seller's links: the first is charged after the answer, the second before, the others by their use. */
   readonly served: readonly ServedLink[]
 }
 
@@ -38,6 +40,13 @@ export async function openSeedStores(): Promise<SeedStores> {
   }
 }
 
+const soldLinks: Readonly<Record<string, Partial<Link>>> = {
+  after: { settle: 'after' },
+  before: { settle: 'before' },
+  held: { ...priceRange(usePrices.held), pricing: usePrices.held },
+  streamed: { ...priceRange(usePrices.streamed), pricing: usePrices.streamed, responseMode: 'raw' },
+}
+
 async function addLinks(
   store: Pick<DataStore, 'links' | 'stores' | 'webhooks'>,
 ): Promise<readonly ServedLink[]> {
@@ -53,13 +62,21 @@ async function addLinks(
     },
   )
   const links: ServedLink[] = []
-  for (const [i, settle] of (['after', 'before'] as const).entries()) {
+  for (const [i, [slug, more]] of Object.entries(soldLinks).entries()) {
     await store.links.create({
       ...linkDefaults,
-      ...{ id: idOf(2 + i), storeId, slug: settle, settle, url: 'http://seller.test/', title: settle },
-      ...{ price: '0.10', isPublic: true, isActive: true, ...times },
+      ...times,
+      id: idOf(2 + i),
+      storeId,
+      slug,
+      url: 'http://seller.test/',
+      title: slug,
+      price: '0.10',
+      isPublic: true,
+      isActive: true,
+      ...more,
     })
-    links.push((await store.links.served('demo', settle))!)
+    links.push((await store.links.served('demo', slug))!)
   }
   // An endpoint gets every event, so that the ledger check demands it.
   const endpoint = { id: 'e', storeId, url: 'https://seller.test', description: '', salt: 's' }

@@ -1,5 +1,6 @@
 import { neverSent } from '../../core/domain/payment.ts'
 import { TollgateError } from '../../core/errors/error.ts'
+import type { ChannelCharge } from '../../core/ports/store/channels.ts'
 import type { Lease } from '../../core/ports/store/leases.ts'
 import type { PaymentChange } from '../../core/ports/store/ledger.ts'
 import type { DataStore } from '../../core/ports/store/store.ts'
@@ -11,7 +12,10 @@ import { settlingAccount } from './wallets.ts'
 import type { World } from './world.ts'
 
 /** The store as a process of the simulation reaches it. */
-export type ReachedStore = Pick<DataStore, 'ledger' | 'leases' | 'mailbox' | 'purchases' | 'sessions'>
+export type ReachedStore = Pick<
+  DataStore,
+  'ledger' | 'leases' | 'mailbox' | 'purchases' | 'sessions' | 'channels'
+>
 
 const forgetting = ['forgetResponses', 'forgetSigned', 'forgetDelivered'] as const
 /** Statements that write. */
@@ -19,12 +23,13 @@ const writes = {
   ledger: ['claim', 'apply', 'applyAll', 'adopt', 'putOff', ...forgetting],
   leases: ['take', 'renew', 'release'],
   sessions: ['cancel', 'expire'],
+  channels: ['open', 'take', 'charge', 'update', 'release', 'park'],
 } as const
 /** A process keeps what it has by these, and forgets what is not needed: they say nothing of its work. */
 const keeping = ['renew', 'take', 'forgetSigned', 'forgetDelivered']
 /** What is no news unless it did something. */
 const polls = ['due', 'renew', 'find', 'list', 'adopt', ...forgetting, 'holderOf', 'hear']
-const quiet = ['openAttempts', 'prune']
+const quiet = ['openAttempts', 'prune', 'channels.unclaimed']
 
 /**
  * The ways of processes to their store: each statement has a way there and one back, and either may fail, so that its caller hears
@@ -74,12 +79,14 @@ export class StoreLinks {
     const ledger = plant?.ledger?.(store.ledger) ?? store.ledger
     const leases = plant?.leases?.(store.leases) ?? store.leases
     const mailbox = this.#mailbox.of(process)
+    const channels = plant?.channels?.(store.channels) ?? store.channels
     return {
       ledger: this.#faulty(ledger, process, writes.ledger),
       leases: this.#faulty(leases, process, writes.leases),
       mailbox: plant?.mailbox?.(mailbox) ?? mailbox,
       purchases: this.#faulty(store.purchases, process, []),
       sessions: this.#faulty(store.sessions, process, writes.sessions),
+      channels: this.#faulty(channels, process, writes.channels, 'channels.'),
     }
   }
 
@@ -123,13 +130,14 @@ export class StoreLinks {
     return this.#lapsed.has(name)
   }
 
-  #faulty<T extends object>(real: T, process: GatewayProcess, writing: readonly string[]): T {
+  /** @param noun before the names of statements that another noun has too */
+  #faulty<T extends object>(real: T, process: GatewayProcess, writing: readonly string[], noun = ''): T {
     const wrapped = Object.entries(real).map(([name, operation]) => [
       name,
       (...args: unknown[]) =>
         this.#pass(
           process,
-          name,
+          noun + name,
           writing.includes(name),
           () => (operation as (...args: unknown[]) => unknown)(...args),
           args,
@@ -174,7 +182,8 @@ export class StoreLinks {
           world.tell(name, args, error instanceof Error ? error.message : error)
           respond(() => reject(error))
         }
-        if (isWrite && ['claim', 'apply', 'post'].includes(name)) world.hazard(process)
+        if (isWrite && ['claim', 'apply', 'post', 'channels.open', 'channels.charge'].includes(name))
+          world.hazard(process)
       }
       scheduler.at(slowMs(), null, () => void scheduler.as(process, happens))
     })
@@ -192,6 +201,12 @@ export class StoreLinks {
     const world = this.#world
     const isNothing = result === false || result === 0 || (name === 'putOff' && (args[0] as []).length === 0)
     if (isWrite && !keeping.includes(name) && !isNothing) this.written++
+    if (name === 'channels.charge' && result === true)
+      world.channels!.charges.push({
+        ...(args[0] as ChannelCharge),
+        by: process,
+        atMs: world.scheduler.nowMs,
+      })
     if (name === 'claim' && (result as { won: boolean }).won) {
       const { key, purchaseId } = args[0] as Claim
       this.claims.push({ key, purchaseId, atMs: world.scheduler.nowMs })

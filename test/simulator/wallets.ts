@@ -1,11 +1,15 @@
 import { hash } from 'node:crypto'
 import { authorizationDigest, domainSeparator } from '../../adapters/chains/evm/check/authorization.ts'
 import { addressOfKey, secp256k1 } from '../../adapters/chains/evm/settle/transaction.ts'
+import { createSealer } from '../../adapters/secrets/sealer.ts'
 import { builtInAssets } from '../../core/domain/asset.ts'
 import { evmPaymentKey, evmPaymentKeyPrefix } from '../../core/domain/payment.ts'
 import { encodeHeader } from '../../core/x402/header.ts'
 import { testAsset, testNetwork, testPayTo } from '../helpers/settler.ts'
 import type { Authorisation } from './chain.ts'
+
+/** The sealer of every process. */
+export const sealer = createSealer(Buffer.alloc(32, 7))
 
 /** The key that pays for gas, shared by all gateways of a seed. */
 export const settlingKey = `0x${'5e'.repeat(32)}`

@@ -4,8 +4,10 @@ import type { Clock } from '../../core/ports/clock.ts'
 import type { Asked, Signed } from './buyers.ts'
 import { PRICE } from './buyers.ts'
 import { type Authorisation, Chain } from './chain.ts'
+import { ChannelScene, hasChannels } from './channels/scene.ts'
 import { createEvmNode, type EvmNode } from './evmNode.ts'
 import { GatewayProcess } from './gatewayProcess.ts'
+import { statementOf } from './metering.ts'
 import type { Plant } from './plant.ts'
 import type { Owner, Scheduler } from './scheduler.ts'
 import type { Run } from './seller.ts'
@@ -37,6 +39,17 @@ export const situations = [
   'an id is taken from a payment that can never land',
   'a refund leaves the chain',
   'a refund that left the chain returns beside another one',
+  'a call is charged less than the most',
+  'a call that costs nothing is sold',
+  'a buyer leaves a stream',
+  'a stream breaks off before its use is said',
+  'a stream breaks off after its use was said',
+  'a stream is charged nothing, because its process died',
+  'a deposit leaves the chain',
+  'a claim leaves the chain',
+  'a payer withdraws',
+  'a claim races a withdrawal',
+  'a response of a channel is lost with its process',
 ] as const
 
 export type Situation = (typeof situations)[number]
@@ -59,10 +72,14 @@ export class World {
   /** What is signed for the sessions, each for one of them; a buyer may try it on another session. */
   readonly signedForSessions: Signed[] = []
   readonly sent: Sent[] = []
+  /** Payment channels, in a seed that has some. */
+  readonly channels: ChannelScene | undefined
   /** Payments with an id of their buyer, which another payment has too. */
   readonly named: Signed[] = []
   /** The latest process of each of the two; one that is dead is started again some time later. */
   readonly processes: GatewayProcess[] = []
+  /** Claims whose calls have ended without knowing that they are charged. */
+  readonly unsettled = new Set<string>()
   /** Every lease under which a process died. */
   readonly deadLeases = new Set<number>()
   /** Transfers back by sellers: whose payment each is meant for. */
@@ -99,6 +116,7 @@ export class World {
       tell: (...what) => this.tell(...what),
       see: (situation) => void this.seen.add(situation),
     })
+    this.channels = hasChannels(scheduler.seed) ? new ChannelScene(this) : undefined
     this.ways = new StoreLinks(this)
     this.node = createEvmNode({
       ...{ chain: this.chain, scheduler, faults: this, account: settlingAccount },
@@ -174,8 +192,11 @@ export class World {
     if (identifier === undefined) return
     for (const other of this.named) {
       if (other.identifier !== identifier || other.key === key) continue
-      const state = (await this.store.ledger.find(other.key))?.state
+      const record = await this.store.ledger.find(other.key)
+      const state = record?.state
       if (state === undefined || state === 'rejected') continue
+      // It has no transfer that could leave the chain, so its id is forgotten here as soon as it is delivered.
+      if (state === 'delivered' && record?.chargedAtomic === 0n) continue
       if (state === 'failed_final') this.seen.add('an id is taken from a payment that can never land')
       else this.misuse ??= new Error(`${other.nonce} is ${state}, and another payment with its id is claimed`)
     }
@@ -188,14 +209,19 @@ export class World {
       seller: {
         ...{ scheduler: this.scheduler, runs: this.runs, workMs: this.#workMs },
         fails: (probability) => this.fails(probability),
+        stateUse: (isStreamed) => statementOf(this, isStreamed),
         tell: (...what) => this.tell(...what),
       },
       reach: (owner) => this.ways.of(owner),
       node: this.isShared ? this.node : undefined,
+      channels: this.channels,
+      fails: (probability) => this.fails(probability),
+      onClaims: (owner) => this.hazard(owner),
       price: PRICE,
       plant: this.plant,
       batchWindowMs: this.#batchWindowMs,
       onSending: (key) => this.#judgeSending(key),
+      onUnsettled: (purchaseId) => void this.unsettled.add(purchaseId),
       isOnChain: (refund) => this.isOnChain(refund),
       onMisuse: (error) => void (this.misuse ??= error),
     })
@@ -214,6 +240,7 @@ export class World {
     if (process.lease !== undefined) this.deadLeases.add(process.lease.current.id)
     // No client is reached from it any more: its buyers' connections are gone.
     for (const { transport, process: of } of this.requests) if (of === process) transport.isClosed = true
+    for (const request of this.channels?.requests ?? []) if (request.process === process) request.lose()
     this.scheduler.at(this.scheduler.between(200, 15_000), null, () => {
       if (this.processes[place] === process) this.start(place)
     })
@@ -259,6 +286,7 @@ export class World {
     this.tell('calm')
     this.isFaulty = false
     this.chain.isFaulty = false
+    if (this.channels !== undefined) this.channels.contract.isFaulty = false
     this.ways.calm()
     for (const process of this.processes) this.scheduler.thaw(process)
   }

@@ -1,9 +1,13 @@
 import { availableParallelism } from 'node:os'
 import t from 'tap'
+import { channelPlants } from '../simulator/channels/channelPlants.ts'
+import { CHANNELS_EVERY, FIRST_CHANNELS_SEED } from '../simulator/channels/scene.ts'
+import { FIRST_METERED_SEED, METERED_EVERY } from '../simulator/metering.ts'
 import { type PlantName, plants } from '../simulator/plants.ts'
 import { runSeeds } from '../simulator/runSeeds.ts'
 import { sharedKeyPlants } from '../simulator/sharedKeyPlants.ts'
 import { SHARED_EVERY } from '../simulator/simulate.ts'
+import { usePlants } from '../simulator/usePlants.ts'
 import { situations } from '../simulator/world.ts'
 
 const count = Number(process.env['SIMULATE_SEEDS'] ?? 10_000)
@@ -37,10 +41,18 @@ t.test(
   },
 )
 
+/** Those in which the mistake can show itself. */
+function seedsOf(plant: PlantName) {
+  if (plant in sharedKeyPlants) return { from: 1, step: SHARED_EVERY }
+  if (plant in usePlants) return { from: FIRST_METERED_SEED, step: METERED_EVERY }
+  if (plant in channelPlants) return { from: FIRST_CHANNELS_SEED, step: CHANNELS_EVERY }
+  return { from: 1, step: 1 }
+}
+
 for (const plant of Object.keys(plants) as PlantName[]) {
   t.test(`a planted mistake is found: ${plant}`, { timeout: 0 }, async (t) => {
-    const step = plant in sharedKeyPlants ? SHARED_EVERY : 1
-    const { failed, seeds } = await runSeeds({ count: seedsToFind * step, step, plant })
+    const { from, step } = seedsOf(plant)
+    const { failed, seeds } = await runSeeds({ from, count: seedsToFind * step, step, plant })
     t.ok(failed, `${failed?.message} (after ${seeds} seeds)`)
   })
 }
