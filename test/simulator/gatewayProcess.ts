@@ -232,7 +232,7 @@ export class GatewayProcess implements Owner {
   }
 
   /** As cli/runtime has it. The processes of the first place claim. */
-  #openChannels({ channels }: ReachedStore, clock: Clock): ChannelCalls | null {
+  #openChannels({ channels, mailbox }: ReachedStore, clock: Clock): ChannelCalls | null {
     const { channels: scene, scheduler, fails, plant, onClaims } = this.#parts
     if (scene === undefined) return null
     const { contract, reads, claims, withdrawDelaySeconds } = scene
@@ -257,7 +257,7 @@ export class GatewayProcess implements Owner {
     }
     const log = silentLog
     const networks = new Map([[network.chain.network, network]])
-    this.#channels = new ChannelCalls({ channels, networks, lease: this.lease!, log })
+    this.#channels = new ChannelCalls({ channels, networks, lease: this.lease!, mailbox, log })
     const { book } = this.#channels
     const assets = builtInAssets
     this.#watch = new ChannelWatch({
@@ -267,7 +267,7 @@ export class GatewayProcess implements Owner {
       assets,
       clock,
       log,
-      claims: this.name.startsWith('A'),
+      claims: () => this.name.startsWith('A'),
     })
     return this.#channels
   }

@@ -96,6 +96,9 @@ export function createSimulatedChannelChain(deps: ChannelChainDeps): ChannelChai
       return ids.map((id) => stateOf(view, id))
     },
 
+    // A claim of the simulated contract pays out at once.
+    unsettled: async () => 0n,
+
     deposit: (config, { amount, salt, validBefore }) =>
       transact([
         {

@@ -81,7 +81,7 @@ async function judgeTotals(
 async function rowOf({ store, processes }: World, id: ChannelId): Promise<OwnedChannel | undefined> {
   for (const { lease } of processes) {
     const taken = await store.channels.take(id, lease!.current.id)
-    if (taken !== 'busy') return taken
+    if (taken === undefined || 'channel' in taken) return taken
   }
   throw new Error(`${id} belongs to a process that is not there`)
 }
