@@ -46,6 +46,8 @@ export type Noun = keyof Repositories
 const visible: { readonly [N in Noun]?: readonly (keyof Repositories[N])[] } = {
   apiKeys: ['touch'],
   browserSessions: ['touch'],
+  // A crash that loses it also brings back what was to be booked.
+  channelBooks: ['book'],
   leases: ['renew', 'release'],
   paymentSessions: ['expire', 'forget'],
   healthChecks: ['note', 'putOff'],
