@@ -14,7 +14,7 @@ const subject = 'payment channels'
 type Parts = Pick<Stack, 'store' | 'chains'>
 
 /**
- * Compares the payment channels with their books and with their contract: claimed ≤ charged ≤ signed ≤ balance, and the sums of the
+ * Compares the payment channels with the sums of their calls and with their contract: claimed ≤ charged ≤ signed ≤ balance, and the sums of the
  * calls are what was charged.
  */
 export async function channelFindings(parts: Parts, queriesChains: boolean): Promise<Finding[]> {

@@ -83,7 +83,7 @@ const day = {
   toMs: (Math.floor(startMs / DAY_MS) + 1) * DAY_MS,
 }
 
-/** What every database promises about the books of payment channels. */
+/** What every database promises about the ledger of payment channels. */
 export async function channelBooksContract(t: Test, make: Make): Promise<void> {
   const makeStore = async (t: Test) => {
     const under = await make(t)
@@ -139,7 +139,7 @@ export async function channelBooksContract(t: Test, make: Make): Promise<void> {
     t.strictSame((await under.purchases.ledgerCheck()).broken, [])
   })
 
-  t.test("calls paid by the store's own wallet are in the books and not in the statistics", async (t) => {
+  t.test("calls paid by the store's own wallet are in the ledger and not in the statistics", async (t) => {
     const under = await makeStore(t)
     const own = channelOf('ef')
     await under.channels.open({ ...own, config: { ...own.config, payer: hex('22', 20) } }, 1)

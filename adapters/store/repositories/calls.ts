@@ -48,6 +48,8 @@ const visible: { readonly [N in Noun]?: readonly (keyof Repositories[N])[] } = {
   browserSessions: ['touch'],
   // A crash of the database that loses one of these ends no lease, so the process that is the owner by the row hands it over again.
   channels: ['take', 'release'],
+  // A crash that loses it also brings back what was to be booked.
+  channelBooks: ['book'],
   leases: ['renew', 'release'],
   paymentSessions: ['expire', 'forget'],
   healthChecks: ['note', 'putOff'],

@@ -131,7 +131,7 @@ export function createChannelBooks(
         const claimed = sumOf('on_chain') - sumOf('base')
         const booked = sumOf('claimed') + sumOf('unbooked')
         if (claimed !== booked)
-          found.push(`the channels of ${name} have claimed ${claimed}, and the books have ${booked}`)
+          found.push(`the channels of ${name} have claimed ${claimed}, and the ledger has ${booked}`)
         return found
       })
     },

@@ -11,7 +11,11 @@ const MINUTE_MS = 60_000
 /** Numbers of buyers from here on are of wallets that paid by a channel before they paid by a transfer. */
 const FIRST_CHANNEL_BUYER = 2 ** 31
 
-const lockedSums = words('', 'FOR UPDATE OF s')
+/**
+ * Rows that a charge has locked are left for the next run. A charge locks the rows of many channels in any order, so waiting for them
+ * could deadlock.
+ */
+const freeSums = words('', 'FOR UPDATE OF s SKIP LOCKED')
 const idOf = (alias: string) => words(`unhex(${alias}.id)`, `decode(${alias}.id, 'hex')`)
 /** SQLite could mistake the ON of a conflict for a join's. */
 const whole = words('WHERE true', '')
@@ -56,10 +60,10 @@ export const channelBookWrites = {
             AND e.disabled_at_ms IS NULL AND ${position}(e.kinds, '"channel.charged"') > 0)
           THEN 1 ELSE 0 END AS listens
       FROM channel_sums s JOIN channel_configs k ON k.id = s.id WHERE ${isKnown(assets)}
-      ORDER BY s.id, s.link_id, s.at LIMIT ${limit} + 0 ${lockedSums}`
+      ORDER BY s.id, s.link_id, s.at LIMIT ${limit} + 0 ${freeSums}`
     const claims = yield* tx.all<DueRow>`SELECT s.*, k.network, k.token, k.store_id
       FROM channel_claims s JOIN channel_configs k ON k.id = s.id WHERE ${isKnown(assets)}
-      ORDER BY s.id LIMIT ${limit} + 0 ${lockedSums}`
+      ORDER BY s.id LIMIT ${limit} + 0 ${freeSums}`
     if (sums.length > 0) {
       yield* addSales(tx, sums)
       yield* addMinutes(tx, sums)

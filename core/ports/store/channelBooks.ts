@@ -46,13 +46,13 @@ export interface AuditedChannel {
 }
 
 /**
- * The books of payment channels. A deposit is no revenue. A charged call is, from the moment it is booked, at most a second later. A
+ * The ledger of payment channels. A deposit is no revenue. A charged call is, from the moment it is booked, at most a second later. A
  * store owes its fee on what was claimed. The entries are sums by channel, link and hour, because entries for each call would cost
  * more than the call.
  */
 export interface ChannelBooks {
   /**
-   * Moves what was charged and claimed since the last time into the books: the sales by channel and hour, the statistics, the totals
+   * Moves what was charged and claimed since the last time into the ledger: the sales by channel and hour, the statistics, the totals
    * and fees of each store, and the sums for webhooks. Each charged unit is moved once, because the commit that books it also deletes
    * it from what is due. Any number of processes may call this at once.
    *
@@ -67,7 +67,7 @@ export interface ChannelBooks {
   page(storeId: StoreId, page: { readonly limit: number; readonly cursor?: string }): Promise<ChannelPage>
   /** What the channels of a store owe, by token. Of all stores, if none is given. Tokens without a debt are left out. */
   debts(storeId?: StoreId): Promise<ChannelDebt[]>
-  /** Channels in the order of their ids, for a check of the books. */
+  /** Channels in the order of their ids, for a check of the ledger. */
   audit(after: string | null, limit: number): Promise<AuditedChannel[]>
   /** Stores whose totals are not the sums of their channels, as sentences. */
   wrongTotals(): Promise<string[]>

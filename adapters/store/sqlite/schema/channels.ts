@@ -50,7 +50,7 @@ export const channels = [
     body BLOB NOT NULL,
     receipt TEXT NOT NULL
   ) STRICT`,
-  // What is charged and not in the books yet. The job that books it deletes the rows, so the table is small.
+  // What is charged and not in the ledger yet. The job that books it deletes the rows, so the table is small.
   `CREATE TABLE channel_sums (
     ${salesColumns}
   ) STRICT, WITHOUT ROWID`,
@@ -58,7 +58,7 @@ export const channels = [
     id BLOB PRIMARY KEY NOT NULL,
     amount TEXT NOT NULL -- claimed and not booked yet; negative: the block of a claim has left the chain
   ) STRICT, WITHOUT ROWID`,
-  // The books: what channels were charged, for which links.
+  // The ledger of channels: what they were charged, for which links.
   `CREATE TABLE channel_sales (
     ${salesColumns}
   ) STRICT, WITHOUT ROWID`,
