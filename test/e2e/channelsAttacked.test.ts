@@ -1,27 +1,13 @@
 import t from 'tap'
-import { encodeFunctionData } from 'viem'
-import type { ChannelConfig } from '../../core/domain/channel.ts'
 import type { ChannelCharge } from '../../core/ports/store/channels.ts'
-import batchSettlement from '../../localnet/evm/artefacts/BatchSettlement.json' with { type: 'json' }
-import { BATCH_SETTLEMENT_ADDRESS } from '../../localnet/evm/startLocalEvm.ts'
 import { newBuyer, present, read } from './helpers/buyers.ts'
 import { channelsSection, newChannelBuyer, signVoucher } from './helpers/channelBuyer.ts'
-import { earnings, startSale, voucherFor, watchNow } from './helpers/channelSale.ts'
+import { earnings, sendAsPayer, startSale, voucherFor, watchNow } from './helpers/channelSale.ts'
 import { type Product, startProduct } from './helpers/product.ts'
 
 const openChannel = ({ tollgate }: Product) => {
   const [open] = tollgate.stack.ports.channels!.book.all
   return open!
-}
-
-/** The payer's own transaction to the contract. */
-async function sendAsPayer({ chains }: Product, functionName: string, args: unknown[]): Promise<void> {
-  const [config] = args as [ChannelConfig]
-  const data = encodeFunctionData({ abi: batchSettlement.abi as never, functionName, args } as never)
-  const from = config.payer as `0x${string}`
-  await chains.evm.rpc('anvil_impersonateAccount', from)
-  await chains.evm.fundEth(from, 10n ** 18n)
-  await chains.evm.send({ from, to: BATCH_SETTLEMENT_ADDRESS, data })
 }
 
 t.test('nothing is sold against a refund that waits for its block', async (t) => {

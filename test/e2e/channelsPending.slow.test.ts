@@ -62,7 +62,7 @@ t.test(
     await evm.release()
     await eventually(async () => ((await evm.balance(buyer.address)) === 49_990_000n ? true : undefined))
     t.equal(api.calls.length, 1)
-    // The new process does not know the transaction, so it watches the key until the next block before it signs.
+    // The new process has no record of the transaction, so it signs nothing before the next block.
     const again = await eventually(async () => {
       const bought = await read(await buyer.forgetful().fetch(`${url}?n=2`))
       return bought.status === 503 ? undefined : bought

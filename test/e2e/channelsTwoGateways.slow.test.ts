@@ -3,8 +3,8 @@ import { readConfig } from '../../cli/runtime/readConfig.ts'
 import { startTollgate } from '../../cli/runtime/startTollgate.ts'
 import { silentLog } from '../../core/ports/log.ts'
 import { present, read } from './helpers/buyers.ts'
-import { channelsSection, inTurn, newChannelBuyer } from './helpers/channelBuyer.ts'
-import { voucherFor } from './helpers/channelSale.ts'
+import { channelsSection, inTurn, newChannelBuyer, signVoucher } from './helpers/channelBuyer.ts'
+import { sendAsPayer, voucherFor, watchNow } from './helpers/channelSale.ts'
 import { eventually } from './helpers/eventually.ts'
 import { startProduct } from './helpers/product.ts'
 
@@ -94,4 +94,38 @@ t.test('either gateway takes deposits and refunds, whichever has the settling ke
     t.match(await buyer.scheme.refund(at), { success: true, amount: '990000', transaction: /^0x/ })
   }
   t.same(await charged(), each(2))
+})
+
+t.test('old vouchers, a withdrawal and an emptied channel gain nothing at either gateway', async (t) => {
+  const both = [url, atSecond]
+  const watchBoth = async () => {
+    for (const tollgate of [product.tollgate, second]) await watchNow({ tollgate })
+  }
+  const buyer = await newChannelBuyer(chains)
+  for (const [n, at] of [...both, ...both].entries()) t.equal((await buyer.fetch(`${at}?n=${n}`)).status, 200)
+  const books = [product.tollgate, second].flatMap(({ stack }) => [...stack.ports.channels!.book.all])
+  const { config } = books.find(
+    ({ channel }) => channel.config.payer === buyer.address.toLowerCase(),
+  )!.channel
+  /** Presents a voucher to both at once, and one after the other. */
+  const presentToBoth = async (max: bigint, reason: RegExp) => {
+    const voucher = await signVoucher(buyer, url, { max })
+    const refused = await Promise.all(both.map((at) => present(`${at}?n=9`, voucher)))
+    for (const at of both) refused.push(await present(`${at}?n=9`, voucher))
+    for (const one of refused) t.match(one, { status: 402, body: { error: { reason } } }, one.text)
+  }
+  for (const max of [10_000n, 30_000n, 40_000n]) await presentToBoth(max, /amount_mismatch/)
+  await sendAsPayer(product, 'initiateWithdraw', [config, 960_000n])
+  await watchBoth()
+  const { chain } = [...product.tollgate.stack.ports.channels!.networks.values()][0]!
+  t.match(await chain.read([chain.channelId(config)]), [{ totalClaimed: 40_000n }], 'all that was sold')
+  await presentToBoth(50_000n, /exceeds_balance/)
+  await presentToBoth(40_000n, /below_claimed/)
+  await chains.evm.advanceTime(3_601)
+  await sendAsPayer(product, 'finalizeWithdraw', [config])
+  await watchBoth()
+  await presentToBoth(50_000n, /exceeds_balance/)
+  await presentToBoth(40_000n, /below_claimed/)
+  t.equal(await evm.balance(buyer.address), 49_960_000n)
+  t.same(await charged(), each(4))
 })

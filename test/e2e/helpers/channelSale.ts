@@ -1,4 +1,8 @@
 import type { Test } from 'tap'
+import { encodeFunctionData } from 'viem'
+import type { ChannelConfig } from '../../../core/domain/channel.ts'
+import batchSettlement from '../../../localnet/evm/artefacts/BatchSettlement.json' with { type: 'json' }
+import { BATCH_SETTLEMENT_ADDRESS } from '../../../localnet/evm/startLocalEvm.ts'
 import { read } from './buyers.ts'
 import { type ChannelBuyer, channelsSection, newChannelBuyer } from './channelBuyer.ts'
 import type { ConfigSections } from './config.ts'
@@ -16,7 +20,7 @@ export async function startSale(t: Test, more: object = {}, parts: ConfigSection
   return { product, evm, url, buyer, api: product.api }
 }
 
-export const watchNow = async ({ tollgate }: Product) => {
+export const watchNow = async ({ tollgate }: Pick<Product, 'tollgate'>) => {
   for (const watch of tollgate.stack.channelWatches) await watch.runNow()
 }
 
@@ -37,4 +41,14 @@ export async function voucherFor(buyer: ChannelBuyer, url: string): Promise<stri
   const accepts = offer.accepts.filter(({ scheme }) => scheme === 'batch-settlement')
   const payload = await buyer.client.createPaymentPayload({ ...offer, accepts })
   return buyer.client.encodePaymentSignatureHeader(payload)['PAYMENT-SIGNATURE']!
+}
+
+/** The payer's own transaction to the contract. */
+export async function sendAsPayer({ chains }: Product, functionName: string, args: unknown[]): Promise<void> {
+  const [config] = args as [ChannelConfig]
+  const data = encodeFunctionData({ abi: batchSettlement.abi as never, functionName, args } as never)
+  const from = config.payer as `0x${string}`
+  await chains.evm.rpc('anvil_impersonateAccount', from)
+  await chains.evm.fundEth(from, 10n ** 18n)
+  await chains.evm.send({ from, to: BATCH_SETTLEMENT_ADDRESS, data })
 }
