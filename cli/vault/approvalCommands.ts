@@ -172,6 +172,8 @@ const titles: Readonly<Record<ApprovalView['kind'], string>> = {
   transfer: 'sign a transfer',
   allowance: 'let another account take money later',
   payment: 'make a payment',
+  payment_up_to: 'make a payment by use',
+  deposit: 'deposit into a payment channel',
   transaction: 'sign a transaction',
   sign_in: 'sign in to a site',
   message: 'sign a message',
@@ -215,7 +217,7 @@ export function approvalCard(view: ApprovalView, columns: number): string {
     view.scope !== null && `Scope: ${view.scope}`,
     view.chain !== null && `Chain: ${view.chain}`,
     view.amount !== null &&
-      `${view.opaque ? 'Amount claimed by the agent, not verified' : 'Amount'}: ${amount}`,
+      `${view.opaque ? 'Amount claimed by the agent, not verified' : view.kind === 'payment_up_to' ? 'At most' : 'Amount'}: ${amount}`,
     view.recipient !== null && `${view.kind === 'allowance' ? 'Taken by' : 'To'}: ${view.recipient}`,
     view.first_time === true && 'First time to this address.',
     view.from !== null && `From: ${view.from}${view.nonce === null ? '' : `, nonce ${view.nonce}`}`,

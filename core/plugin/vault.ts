@@ -117,6 +117,8 @@ export const approvalKinds = [
   'transfer',
   'allowance',
   'payment',
+  'payment_up_to',
+  'deposit',
   'transaction',
   'sign_in',
   'message',

@@ -16,7 +16,13 @@ t.test(
   async (t) => {
     const paying = pay(0, '--deposit', '0.2')
     const question = await vault.question()
-    t.match(question, { amount: '0.2', currency: 'USDC', recipient: product.wallets.base, opaque: false })
+    t.match(question, {
+      kind: 'deposit',
+      amount: '0.2',
+      currency: 'USDC',
+      recipient: product.wallets.base,
+      opaque: false,
+    })
     t.match(question.effects.join(' '), /Deposit 0\.2 USDC into a payment channel to 0x\w{40}\. /)
     t.match(
       question.effects.join(' '),

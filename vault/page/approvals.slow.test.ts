@@ -615,6 +615,8 @@ const kinds = [
   'transfer',
   'allowance',
   'payment',
+  'payment_up_to',
+  'deposit',
   'transaction',
   'sign_in',
   'message',

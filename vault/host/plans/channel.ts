@@ -120,7 +120,7 @@ export function planChannel(x: VaultCall, parts: VaultDeps): Plan {
   }
   const common = {
     action: 'SIGN',
-    kind: 'payment',
+    kind: 'deposit',
     parts: (): PartDraft[] => [
       { title: 'Paid for', content: String(resource['url']), by: 'seller' },
       offerPart(paymentRequired),
@@ -157,6 +157,7 @@ export function planChannel(x: VaultCall, parts: VaultDeps): Plan {
     const hash = hashOf('channel voucher', id, String(total), asked === null ? null : String(asked))
     return {
       ...common,
+      kind: 'payment',
       amount: formatAmount(total, decimals),
       plainWords: [words],
       warnings: [],

@@ -72,7 +72,7 @@ export async function planPayment(x: VaultCall, parts: VaultDeps): Promise<Plan>
 
   return {
     action: 'SIGN',
-    kind: 'payment',
+    kind: moved.isMost === true ? 'payment_up_to' : 'payment',
     // The effects show the amounts and addresses that are signed. The offer shows what they pay for.
     parts: () => [
       { title: 'Paid for', content: payment.resourceUrl, by: 'seller' },

@@ -65,8 +65,11 @@ export function approvalText(approval: ApprovalRequest): ApprovalText {
   return text.done(approval)
 }
 
-const amountLabel = ({ kind, isOpaque }: ApprovalRequest): string =>
-  isOpaque ? 'Amount claimed by the agent, not verified' : kind === 'allowance' ? 'Up to' : 'Amount'
+function amountLabel({ kind, isOpaque }: ApprovalRequest): string {
+  if (isOpaque) return 'Amount claimed by the agent, not verified'
+  if (kind === 'allowance') return 'Up to'
+  return kind === 'payment_up_to' ? 'At most' : kind === 'deposit' ? 'Deposit' : 'Amount'
+}
 
 /** The first line of the message in each state. */
 const heads: Readonly<Record<ApprovalRequestState, string>> = {

@@ -14,6 +14,20 @@ interface Kind {
 const kinds: Readonly<Record<ApprovalView['kind'], Kind>> = {
   transfer: { title: 'Send money', icon: 'send', tone: 'money', lead: 'Sends', party: 'to' },
   payment: { title: 'Pay for an API call', icon: 'coin', tone: 'money', lead: 'Pays', party: 'to' },
+  payment_up_to: {
+    title: 'Pay for an API call by use',
+    icon: 'coin',
+    tone: 'money',
+    lead: 'Pays at most',
+    party: 'to',
+  },
+  deposit: {
+    title: 'Deposit into a payment channel',
+    icon: 'coin',
+    tone: 'money',
+    lead: 'Deposits, for the agent to spend without asking',
+    party: 'to',
+  },
   allowance: {
     title: 'Let another account take money',
     icon: 'key',
