@@ -220,23 +220,26 @@ t.test('a settlement whose outcome is unknown is recovered with the amount that 
   t.match(await pay('once'), { status: 200, receipt: { amount: '30000' } })
 })
 
-t.test('a payment that was freed and is used again is recovered with the amount of the later call', async (t) => {
-  const { respondWith, pay, settler, gateway, sold } = await start(t, byHeader)
-  const unavailable = { reason: 'unexpected_settle_error', message: 'no facilitator', transient: true }
-  settler.settleWith = async () => ({ status: 'rejected', ...unavailable })
-  respondWith((res) => res.setHeader('settlement-overrides', '{"amount":"30%"}').end('{"n":1}'))
-  t.match(await pay('once'), { status: 503 })
-  await reaches(gateway, 'rejected')
-  settler.settleWith = async (transfer) => {
-    transfer()
-    throw new Error('the node went away')
-  }
-  respondWith((res) => res.setHeader('settlement-overrides', '{"amount":"100%"}').end('{"n":1}'))
-  t.match(await pay('once'), { status: 503 })
-  await recoveryOf(gateway).round()
-  await reaches(gateway, 'settled')
-  t.strictSame(await sold(), [100_000n])
-})
+t.test(
+  'a payment that was freed and is used again is recovered with the amount of the later call',
+  async (t) => {
+    const { respondWith, pay, settler, gateway, sold } = await start(t, byHeader)
+    const unavailable = { reason: 'unexpected_settle_error', message: 'no facilitator', transient: true }
+    settler.settleWith = async () => ({ status: 'rejected', ...unavailable })
+    respondWith((res) => res.setHeader('settlement-overrides', '{"amount":"30%"}').end('{"n":1}'))
+    t.match(await pay('once'), { status: 503 })
+    await reaches(gateway, 'rejected')
+    settler.settleWith = async (transfer) => {
+      transfer()
+      throw new Error('the node went away')
+    }
+    respondWith((res) => res.setHeader('settlement-overrides', '{"amount":"100%"}').end('{"n":1}'))
+    t.match(await pay('once'), { status: 503 })
+    await recoveryOf(gateway).round()
+    await reaches(gateway, 'settled')
+    t.strictSame(await sold(), [100_000n])
+  },
+)
 
 const streamed = { ...byHeader, by: tokens, stream: true }
 const piece = (text: string) =>
