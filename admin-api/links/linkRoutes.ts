@@ -278,7 +278,6 @@ const created = exactly({
   price: priceView,
   currency: { const: currency },
   linkType: { enum: ['api', 'standard'] },
-  access: accessView,
   createdAt: field.time,
 })
 
@@ -288,6 +287,7 @@ export const createdLinkSchema = {
   properties: {
     ...created.properties,
     ...priceRangeFields,
+    access: accessView,
     warnings: listOf(
       field.text('Why some buyers cannot pay, and what to do. Omitted if all buyers can pay.'),
     ),
@@ -321,8 +321,8 @@ export function toCreatedLink(
     ...rangeOf(link),
     currency,
     linkType: link.linkType,
-    access: link.access,
     createdAt: isoTime(link.createdAtMs),
+    ...(link.access !== null && { access: link.access }),
     ...(warnings.length > 0 && { warnings }),
     ...(priceSecret !== undefined && { priceSecret }),
     ...(webhookSecret !== undefined && { webhookSecret }),
