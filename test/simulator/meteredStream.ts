@@ -1,6 +1,7 @@
 import type { PurchaseNote } from '../../core/payments/purchase.ts'
 import { type Exchange, handled, type Reply } from '../../core/plugin/gateway.ts'
 import type { HeldResponse } from '../../core/ports/responseBuffer.ts'
+import { BuyerLeft } from '../../plugins/upstream/failure.ts'
 import type { Limits } from '../../plugins/upstream/options.ts'
 import type { Slot } from '../../plugins/upstream/slots.ts'
 import { StreamedResponse } from '../../plugins/upstream/streamedResponse.ts'
@@ -45,6 +46,7 @@ export function streamMetered(
     function ended(error: Error | null): void {
       if (error === null) return resolve(response.isMetered ? undefined : handled)
       const failed = errorOf(error)
+      x.meter!.stop(error instanceof BuyerLeft ? 'left' : 'broken')
       if (response.headSent || response.isMetered) x.errorCode = 'upstream_error'
       if (response.isMetered) resolve(undefined)
       else if (response.headSent || x.transport.isClosed) resolve(handled)
