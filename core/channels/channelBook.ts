@@ -125,14 +125,16 @@ export class ChannelBook {
     owned: OwnedChannel | undefined,
     chain: ChannelChain,
   ): Promise<OpenChannel> {
-    const nowMs = performance.now()
-    const { state, sinceMs } = given ?? { state: (await chain.read([fresh.id]))[0]!, sinceMs: nowMs }
+    // The row has the newest state that any process has read, also newer ones than the former owner's.
+    if (owned !== undefined && given !== null) return new OpenChannel(owned.channel, owned, given.sinceMs)
+    const sinceMs = performance.now()
+    const [state] = await chain.read([fresh.id])
     if (owned === undefined) {
-      const channel = { ...fresh, ...state, charged: state.totalClaimed, signature: null }
+      const channel = { ...fresh, ...state!, charged: state!.totalClaimed, signature: null }
       return new OpenChannel(channel, undefined, sinceMs)
     }
     const open = new OpenChannel(owned.channel, owned, sinceMs)
-    await this.update(open, state, sinceMs)
+    await this.update(open, state!, sinceMs)
     return open
   }
 
@@ -168,10 +170,7 @@ export class ChannelBook {
     } else open.hold()
     try {
       await this.#release([id], to)
-      const { balance, totalClaimed, pendingWithdrawal, withdrawRequestedAtSeconds, refundNonce } =
-        open.channel
-      const state = { balance, totalClaimed, pendingWithdrawal, withdrawRequestedAtSeconds, refundNonce }
-      this.#handover.moved(to, id, { turn, state, sinceMs: open.readAtMs })
+      this.#handover.moved(to, id, { turn, sinceMs: open.readAtMs })
     } catch (err) {
       this.#deps.log.warn({ err }, 'could not hand over a payment channel')
     } finally {

@@ -255,11 +255,12 @@ export class ChannelCalls {
   }
 
   async #lastResponse(call: ChannelCall, open: OpenChannel): Promise<ChannelResponse | undefined> {
-    const response = await this.#deps.channels.lastResponse(open.channel.id)
+    const response = await this.#deps.channels.lastResponse(open.channel.id, open.channel.charged)
     this.#release(call)
-    // It was claimed in the meantime.
-    if (response === undefined) throw correct(call, open)
-    return response
+    if (response !== undefined) return response
+    // The call was claimed in the meantime, or another process has taken the channel and charged a later one.
+    this.book.drop(open)
+    throw busy()
   }
 }
 

@@ -1,5 +1,5 @@
 import { deserialize, serialize } from 'node:v8'
-import type { ChannelId, ChannelOnChain } from '../domain/channel.ts'
+import type { ChannelId } from '../domain/channel.ts'
 import type { Log } from '../ports/log.ts'
 import type { Mailbox } from '../ports/store/mailbox.ts'
 import type { Turn } from './openChannel.ts'
@@ -8,9 +8,7 @@ import type { Turn } from './openChannel.ts'
 export interface HandedOver {
   /** The call for which the channel is handed over. It comes first, because it may be the only repeat of a corrected call. */
   readonly turn: Turn
-  /** The state in the contract. */
-  readonly state: ChannelOnChain
-  /** When the read began, by this machine's monotonic clock, in ms. */
+  /** When the read of the contract began whose state the row has, by this machine's monotonic clock, in ms. */
   readonly sinceMs: number
 }
 
@@ -21,7 +19,7 @@ type Note =
   | {
       readonly type: 'moved'
       readonly id: ChannelId
-      readonly given: { readonly turn: Turn; readonly state: ChannelOnChain; readonly ageMs: number } | null
+      readonly given: { readonly turn: Turn; readonly ageMs: number } | null
     }
 
 export interface HandoverDeps {
@@ -60,7 +58,7 @@ export class Handover {
       const note = deserialize(body) as Note
       if (note.type === 'want') return wanted(note.id, note.turns, from)
       const { id, given } = note
-      moved(id, given && { ...given, sinceMs: performance.now() - given.ageMs })
+      moved(id, given && { turn: given.turn, sinceMs: performance.now() - given.ageMs })
     })
   }
 
@@ -70,8 +68,8 @@ export class Handover {
 
   moved(to: number, id: ChannelId, given: HandedOver | null): void {
     if (given === null) return this.#post(to, { type: 'moved', id, given })
-    const { turn, state, sinceMs } = given
-    this.#post(to, { type: 'moved', id, given: { turn, state, ageMs: performance.now() - sinceMs } })
+    const { turn, sinceMs } = given
+    this.#post(to, { type: 'moved', id, given: { turn, ageMs: performance.now() - sinceMs } })
   }
 
   close(): void {

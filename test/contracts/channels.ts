@@ -74,10 +74,12 @@ export async function channelsContract(t: Test, make: Make): Promise<void> {
     t.equal(await channels.charge(chargeOf(1, 0n)), true)
     t.equal(await channels.charge(chargeOf(1, 0n)), false, 'the same total is charged once')
     t.equal(await channels.charge(chargeOf(1, step, { response: null })), true)
-    t.equal(await channels.lastResponse(sample().id), undefined, 'a long response is not stored')
+    t.equal(await channels.lastResponse(sample().id, 2n * step), undefined, 'a long response is not stored')
     t.equal(await channels.charge(chargeOf(1, 2n * step, { requestHash: 'third' })), true)
-    t.match(await channels.lastResponse(sample().id), { status: 200, receipt: 'receipt' })
-    t.same(Buffer.from((await channels.lastResponse(sample().id))!.body), Buffer.from([1, 2, 3]))
+    t.equal(await channels.lastResponse(sample().id, 2n * step), undefined, 'a later call was charged')
+    const last = await channels.lastResponse(sample().id, 3n * step)
+    t.match(last, { status: 200, receipt: 'receipt' })
+    t.same(Buffer.from(last!.body), Buffer.from([1, 2, 3]))
     const again = await channels.open({ ...sample(), balance: 1n }, 1)
     t.match(again, { lastRequestHash: 'third', channel: { charged: 3n * step, balance: LARGE } })
     t.same(await channels.earnings('store'), [
@@ -165,7 +167,7 @@ export async function channelsContract(t: Test, make: Make): Promise<void> {
 
     const onChain = { ...sample(), totalClaimed: step, pendingWithdrawal: 5n, refundNonce: 2n }
     t.equal(await channels.update(sample().id, onChain), step)
-    t.ok(await channels.lastResponse(sample().id), 'the last voucher is not claimed')
+    t.ok(await channels.lastResponse(sample().id, 2n * step), 'the last voucher is not claimed')
     await channels.park(sample().id, 5_000, 'a reason')
     t.match(await channels.unclaimed(network, null, 1), [
       {
@@ -175,7 +177,7 @@ export async function channelsContract(t: Test, make: Make): Promise<void> {
     ])
     t.equal(await channels.update(sample().id, { ...onChain, totalClaimed: 2n * step }), step)
     t.equal(await channels.update(sample().id, { ...onChain, totalClaimed: 2n * step }), 0n)
-    t.equal(await channels.lastResponse(sample().id), undefined)
+    t.equal(await channels.lastResponse(sample().id, 2n * step), undefined)
     t.match(await channels.unclaimed(network, null, 10), [{ channel: { id: hex('cd', 32) } }])
     t.match(await channels.earnings('store'), [
       { calls: 3, chargedAtomic: 3n * step, claimedAtomic: 2n * step },

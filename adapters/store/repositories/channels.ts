@@ -218,9 +218,10 @@ export function createChannels(
 
     take: (id, owner) => channels.take(bytesOf(id), owner),
 
-    async lastResponse(id): Promise<ChannelResponse | undefined> {
+    async lastResponse(id, charged): Promise<ChannelResponse | undefined> {
       const found = await reads.one<ResponseRow>`
-        SELECT * FROM channel_responses WHERE id = ${bytesOf(id)} AND status > 0`
+        SELECT r.* FROM channel_responses r JOIN channels c ON c.id = r.id
+        WHERE r.id = ${bytesOf(id)} AND r.status > 0 AND c.charged = ${String(charged)}`
       if (found === undefined) return undefined
       const { status, headers, media_type: mediaType, body, receipt } = found
       return { status, headers: JSON.parse(headers), mediaType, body, receipt }

@@ -82,8 +82,13 @@ export interface Channels {
    * @returns false if the row has another total, or belongs to another process. Nothing is charged then
    */
   charge(charge: ChannelCharge): Promise<boolean>
-  /** The stored response of the last charged call. Undefined if there is none. */
-  lastResponse(id: ChannelId): Promise<ChannelResponse | undefined>
+  /**
+   * The stored response of the last charged call.
+   *
+   * @param charged the channel's total with this call
+   * @returns undefined if there is none, or another process has charged a later call
+   */
+  lastResponse(id: ChannelId, charged: AtomicAmount): Promise<ChannelResponse | undefined>
   /**
    * Writes the state in the contract. What is claimed there counts as claimed, and a response whose voucher is claimed is deleted,
    * because the voucher is public then.
