@@ -145,3 +145,13 @@ t.test('a process that has not kept a channel in memory gives it away', async (t
   first.book.drop(open)
   t.equal((await second.take('b')).channel.balance, 100n)
 })
+
+t.test('a process that was paused until another one took its channel refunds nothing of it', async (t) => {
+  const { first, second, open, leases, channels } = await startTwo(t)
+  open.hold()
+  await leases.release(first.lease.current)
+  await second.take('b')
+  t.equal(await first.book.noteRefund(open, { nonce: 0n, amount: 90n }), false)
+  t.ok(open.isDropped)
+  t.match(await channels.take(fresh.id, second.lease.current.id), { refund: null })
+})

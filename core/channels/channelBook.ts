@@ -231,10 +231,17 @@ export class ChannelBook {
     if (open.isStored) await this.#deps.channels.update(channel.id, state)
   }
 
-  /** Notes a refund in memory and database before it is sent, or that it has failed. */
-  async noteRefund(open: OpenChannel, refund: SentRefund | null): Promise<void> {
-    await this.#deps.channels.noteRefund(open.channel.id, refund)
-    open.refund = refund
+  /**
+   * Notes a refund in memory and database before it is sent, or that it has failed.
+   *
+   * @returns false if another process has taken the row over
+   */
+  async noteRefund(open: OpenChannel, refund: SentRefund | null): Promise<boolean> {
+    const { channels, lease } = this.#deps
+    const isNoted = await channels.noteRefund(open.channel.id, lease.current.id, refund)
+    if (isNoted) open.refund = refund
+    else this.drop(open)
+    return isNoted
   }
 
   /** Forgets a channel whose row may have changed, so that its next call takes it again. */

@@ -53,8 +53,9 @@ export async function refund(
   const asked = refundAmount === null || refundAmount > left ? left : refundAmount
   // Only one of two refunds with the same nonce can land, and it must not take more than is kept for it.
   const amount = earlier === null ? asked : earlier.amount
-  if (!(await book.store(open))) throw unavailable(reasons.busy, 'Another process has this payment channel.')
-  await book.noteRefund(open, { nonce: before.refundNonce, amount })
+  const noted = { nonce: before.refundNonce, amount }
+  if (!(await book.store(open)) || !(await book.noteRefund(open, noted)))
+    throw unavailable(reasons.busy, 'Another process has this payment channel.')
   open.refundSentAtMs = performance.now()
   const sent = await chain.refund({ channel: open.channel, amount })
   if (sent.status === 'refused' || sent.status === 'reverted') await book.noteRefund(open, earlier)

@@ -144,9 +144,11 @@ export async function channelsContract(t: Test, make: Make): Promise<void> {
     const { channels } = await make(t)
     await channels.open(sample(), 1)
     const refund = { nonce: 3n, amount: LARGE }
-    await channels.noteRefund(sample().id, refund)
+    t.equal(await channels.noteRefund(sample().id, 1, refund), true)
     t.match(await channels.take(sample().id, 1), { refund })
-    await channels.noteRefund(sample().id, null)
+    t.equal(await channels.noteRefund(sample().id, 2, null), false, 'by a process that is not the owner')
+    t.match(await channels.take(sample().id, 1), { refund })
+    t.equal(await channels.noteRefund(sample().id, 1, null), true)
     t.match(await channels.take(sample().id, 1), { refund: null })
   })
 

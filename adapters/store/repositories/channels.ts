@@ -165,9 +165,10 @@ export const channelWrites = {
     return risen
   },
 
-  *noteRefund(tx: Tx, id: ChannelId, refund: SentRefund | null): Steps<void> {
-    yield* tx.run`UPDATE channels SET sent_refund_nonce = ${refund && String(refund.nonce)},
-      sent_refund_amount = ${refund && String(refund.amount)} WHERE id = ${bytesOf(id)}`
+  *noteRefund(tx: Tx, id: ChannelId, owner: number, refund: SentRefund | null): Steps<boolean> {
+    const noted = yield* tx.run`UPDATE channels SET sent_refund_nonce = ${refund && String(refund.nonce)},
+      sent_refund_amount = ${refund && String(refund.amount)} WHERE id = ${bytesOf(id)} AND owner = ${owner}`
+    return noted > 0
   },
 
   *release(tx: Tx, ids: readonly ChannelId[], owner: number, next: number | null): Steps<void> {

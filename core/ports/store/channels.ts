@@ -96,8 +96,14 @@ export interface Channels {
    * @returns the amount by which the claimed total rose
    */
   update(id: ChannelId, state: ChannelOnChain): Promise<AtomicAmount>
-  /** Notes a refund before it is sent, because it may be mined after this process has ended. Null if the refund has failed. */
-  noteRefund(id: ChannelId, refund: SentRefund | null): Promise<void>
+  /**
+   * Notes a refund before it is sent, because it may be mined after this process has ended.
+   *
+   * @param owner lease of this process
+   * @param refund null if the refund has failed
+   * @returns false if the row belongs to another process, which may have charged more than the refund leaves. Nothing is noted then
+   */
+  noteRefund(id: ChannelId, owner: number, refund: SentRefund | null): Promise<boolean>
   /**
    * Ends this process's ownership of channels.
    *

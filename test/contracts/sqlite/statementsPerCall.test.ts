@@ -148,7 +148,7 @@ const limits: Readonly<Record<string, readonly [requests: number, args: (i: numb
     'channels.park': [1, () => [channelId, 1, 'r']],
     'channelBooks.book': [18, () => [[channelToken], 10]],
     'channelBooks.addEvents': [2, () => [[channelToken], 10]],
-    'channels.noteRefund': [1, () => [channelId, { nonce: 1n, amount: 1n }]],
+    'channels.noteRefund': [1, () => [channelId, 1, { nonce: 1n, amount: 1n }]],
     'channels.release': [2, () => [[channelId, hex('c2', 32)], 1, null]],
     'webhooks.remove': [2, (i) => [`e${i}`]],
   }
