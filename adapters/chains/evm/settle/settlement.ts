@@ -22,6 +22,11 @@ import { callOf, limitsOf } from './transaction.ts'
 /** Shortest time between broadcast and expiry of a transfer, in ms. A later transaction could be mined after the expiry. */
 const MIN_LEAD_MS = 2_000
 /**
+ * Age of a verification, in ms, from which a payment by `upto` is simulated again before it is signed. Since then, the payer may have
+ * withdrawn what was verified.
+ */
+const RECHECK_AFTER_MS = 2_000
+/**
  * First pause in ms before the nodes are asked again for a payment's outcome, or whether the payment can be sent alone. Each
  * further pause is longer.
  */
@@ -94,6 +99,14 @@ export class Settlement {
       await keys.checkSharing()
       const affords = await keys.judge(1, prepared.sender)
       if (!affords.ok) return rejected(affords)
+      // Only this settler can use a payment by `upto`, so a payment that the chain refuses now has not landed either.
+      if (prepared.sender !== null && options.clock.now() - flight.sinceMs >= RECHECK_AFTER_MS) {
+        const simulated = await calls.simulate(affords.from, prepared, identity.asset, affords.fees, 0n)
+        if (!simulated.ok && simulated.transient !== true) {
+          flight.refused()
+          return rejected(simulated)
+        }
+      }
       likelyWei = BigInt(prepared.gas) * affords.gasPriceWei
       const why = flight.reserve(likelyWei)
       if (why !== undefined) return rejected(admissionRefusals[why])
