@@ -41,8 +41,8 @@ async function sponsored(
 }
 
 /** A sponsored payment that the chain has verified. */
-async function verified(f: SettlerFixture, terms = uptoTerms(f)) {
-  const paid = await sponsored(f, terms)
+async function verified(f: SettlerFixture, terms = uptoTerms(f), changes: Partial<AllowancePermit> = {}) {
+  const paid = await sponsored(f, terms, changes)
   const found = await f.settler.verify(paid.payment, terms, paid.identity, store)
   if (!found.ok) throw new Error(found.message)
   const attempts: SettlementAttempt[] = []
@@ -122,6 +122,20 @@ t.test(
     t.match(await f.settler.check(payment, uptoTerms(f)), { reason: 'payer_failure_budget_exhausted' })
   },
 )
+
+t.test('a permit that expires while the seller works costs no gas', async (t) => {
+  let aheadMs = 0
+  const f = await startSettler(t, { clock: { now: () => Date.now() + aheadMs } })
+  for (const terms of [uptoTerms(f), exactTerms()]) {
+    const deadline = String(Math.floor((Date.now() + aheadMs) / 1_000) + 10)
+    const { charge, attempts } = await verified(f, terms, { deadline })
+    aheadMs += 20_000
+    await f.chain.rpc('evm_increaseTime', 20)
+    await f.chain.mine()
+    t.match(await charge(terms.amount), { status: 'rejected', reason: 'permit2_allowance_required' })
+    t.equal(attempts.length, 0)
+  }
+})
 
 t.test('a permit that does not fit is refused with its own reason', async (t) => {
   const f = await startSettler(t)
