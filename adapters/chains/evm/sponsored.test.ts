@@ -158,6 +158,11 @@ t.test('a permit that does not fit is refused with its own reason', async (t) =>
     t.match(checked, { ok: false, reason })
     t.equal('identity' in checked, hasIdentity, reason)
   }
+  const allowancePermit = { ...(await signAllowance(buyer, terms)), deadline: (2n ** 256n).toString() }
+  t.match(await settler.check({ ...(await signPermit(buyer, terms)), allowancePermit }, terms), {
+    ok: false,
+    reason: 'invalid_eip2612_extension_format',
+  })
   for (const changes of [{ nonce: '1' }, { signature: `0x${'1'.repeat(130)}` as const }]) {
     const { payment, identity } = await sponsored(f, terms, changes)
     t.match(await settler.verify(payment, terms, identity, store), {
