@@ -8,7 +8,8 @@ import type { Offer } from './offers.ts'
 /**
  * The 402 responses of a link whose payment methods can change. For example, a Solana wallet of a seller cannot be paid while it
  * has no token account. The responses contain the offers that are payable now. They are made again if other offers become payable,
- * or if a settler's `extra`, such as the fee payer, changes. Each request checks all offers for such changes.
+ * or if a settler's `extra` changes, such as the fee payer or the account that settles payments by `upto`. Each request checks all
+ * offers for such changes.
  *
  * @param make makes the responses for some of the offers
  * @param notOffered why other payment methods are not offered, as messages for the seller
@@ -18,7 +19,8 @@ export function payableChallenges(
   make: (offers: readonly Offer[]) => Challenges,
   notOffered: () => readonly string[],
 ): Challenges {
-  if (offers.length > 0 && offers.every(({ payee }) => payee === undefined)) return make(offers)
+  const isFixed = ({ payee, terms }: Offer) => payee === undefined && terms.scheme !== 'upto'
+  if (offers.length > 0 && offers.every(isFixed)) return make(offers)
   return new Payable(offers, make, notOffered)
 }
 

@@ -1,6 +1,7 @@
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import t from 'tap'
 import { type Asset, builtInAssets } from '../../core/domain/asset.ts'
+import { priceRange, type UsePrice } from '../../core/domain/pricing.ts'
 import { startGateway } from '../../test/helpers/gateway.ts'
 import { startSeller } from '../../test/helpers/sellers.ts'
 import { createScriptedSettler, scriptedPayment, testNetwork } from '../../test/helpers/settler.ts'
@@ -40,6 +41,21 @@ t.test('only networks with a settler and a wallet of the seller are offered', as
   })
   const both = await other.addLink({ slug: 'paid', url: 'http://127.0.0.1:1', price: '0.10' })
   t.strictSame((await offerOf(both.url)).accepts.map(({ network }) => network).sort(), [testNetwork, solana])
+})
+
+t.test('the 402 names the account that settles payments by upto now', async (t) => {
+  const extras = ['1', '2'].map((digit) => ({ facilitatorAddress: `0x${digit.repeat(40)}` }))
+  let [extra] = extras
+  const settler = { ...createScriptedSettler(testNetwork, ['exact', 'upto']), offerExtra: () => extra! }
+  const gateway = await startGateway(t, { settlers: [settler] })
+  const pricing: UsePrice = { upTo: '0.10', by: 'header', otherwise: '0.07', stream: false }
+  const link = await gateway.addLink({
+    slug: 'paid',
+    url: 'http://127.0.0.1:1',
+    ...priceRange(pricing),
+    pricing,
+  })
+  for (extra of extras) t.match(await offerOf(link.url), { accepts: [{ scheme: 'upto', extra }] })
 })
 
 t.test('what a payment says that it accepted only selects an entry; every term is the link’s', async (t) => {

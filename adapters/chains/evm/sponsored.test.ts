@@ -41,8 +41,8 @@ async function sponsored(
 }
 
 /** A sponsored payment that the chain has verified. */
-async function verified(f: SettlerFixture, terms = uptoTerms(f)) {
-  const paid = await sponsored(f, terms)
+async function verified(f: SettlerFixture, terms = uptoTerms(f), changes: Partial<AllowancePermit> = {}) {
+  const paid = await sponsored(f, terms, changes)
   const found = await f.settler.verify(paid.payment, terms, paid.identity, store)
   if (!found.ok) throw new Error(found.message)
   const attempts: SettlementAttempt[] = []
@@ -123,6 +123,20 @@ t.test(
   },
 )
 
+t.test('a permit that expires while the seller works costs no gas', async (t) => {
+  let aheadMs = 0
+  const f = await startSettler(t, { clock: { now: () => Date.now() + aheadMs } })
+  for (const terms of [uptoTerms(f), exactTerms()]) {
+    const deadline = String(Math.floor((Date.now() + aheadMs) / 1_000) + 10)
+    const { charge, attempts } = await verified(f, terms, { deadline })
+    aheadMs += 20_000
+    await f.chain.rpc('evm_increaseTime', 20)
+    await f.chain.mine()
+    t.match(await charge(terms.amount), { status: 'rejected', reason: 'permit2_allowance_required' })
+    t.equal(attempts.length, 0)
+  }
+})
+
 t.test('a permit that does not fit is refused with its own reason', async (t) => {
   const f = await startSettler(t)
   const { settler, buyer } = f
@@ -144,6 +158,11 @@ t.test('a permit that does not fit is refused with its own reason', async (t) =>
     t.match(checked, { ok: false, reason })
     t.equal('identity' in checked, hasIdentity, reason)
   }
+  const allowancePermit = { ...(await signAllowance(buyer, terms)), deadline: (2n ** 256n).toString() }
+  t.match(await settler.check({ ...(await signPermit(buyer, terms)), allowancePermit }, terms), {
+    ok: false,
+    reason: 'invalid_eip2612_extension_format',
+  })
   for (const changes of [{ nonce: '1' }, { signature: `0x${'1'.repeat(130)}` as const }]) {
     const { payment, identity } = await sponsored(f, terms, changes)
     t.match(await settler.verify(payment, terms, identity, store), {

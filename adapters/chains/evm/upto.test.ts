@@ -1,6 +1,8 @@
 import { UptoEvmScheme } from '@x402/evm/upto/client'
 import t from 'tap'
+import { encodeFunctionData, parseAbi } from 'viem'
 import type { PaymentIdentity, SettlementAttempt } from '../../../core/domain/payment.ts'
+import { permit2Address } from '../../../core/evm/permit2.ts'
 import type { PaymentPayload, PaymentRequirements } from '../../../core/x402/types.ts'
 import {
   type PermitFields,
@@ -30,6 +32,17 @@ async function permit(
   const checked = await settler.check(payment, terms)
   if (!checked.ok) throw new Error(`${checked.reason}: ${checked.message}`)
   return { payment, identity: checked.identity }
+}
+
+/** The payer makes a nonce of Permit2 unusable. */
+async function invalidateNonce({ chain, buyer }: SettlerFixture, nonce: bigint) {
+  await chain.fundEth(buyer.address, 10n ** 18n)
+  await chain.rpc('anvil_impersonateAccount', buyer.address)
+  const data = encodeFunctionData({
+    abi: parseAbi(['function invalidateUnorderedNonces(uint256 wordPos, uint256 mask)']),
+    args: [nonce >> 8n, 1n << (nonce & 255n)],
+  })
+  await chain.send({ from: buyer.address, to: permit2Address, data })
 }
 
 t.test('a payment of the official client is charged less than its most, once', async (t) => {
@@ -282,4 +295,53 @@ t.test('many at once settle each in a transaction of its own', async (t) => {
     t.match(outcome, { status: 'settled', chargedAtomic: BigInt(100 + i) })
   t.equal(new Set(attempts.map(({ transaction }) => transaction)).size, 20)
   t.equal(await sold(f), 2_190n)
+})
+
+t.test(
+  'what the payer withdrew while the seller worked costs no gas, and counts as its failure',
+  async (t) => {
+    let nowMs = 0
+    const clock = { now: () => Date.now() + nowMs }
+    const f = await startSettler(t, { clock, failureBudget: { failures: 3, windowMs: 600_000 } })
+    const { settler, chain, buyer } = f
+    const terms = uptoTerms(f)
+    const withdrawals: [reason: string, withdraw: (nonce: string) => Promise<unknown>][] = [
+      ['permit2_allowance_required', () => chain.allowPermit2(buyer.address, 3_999n)],
+      ['permit2_invalid_nonce', (nonce) => invalidateNonce(f, BigInt(nonce))],
+      ['permit2_simulation_failed', () => chain.setBlacklisted(buyer.address, true)],
+    ]
+    const attempts: SettlementAttempt[] = []
+    for (const [reason, withdraw] of withdrawals) {
+      await chain.allowPermit2(buyer.address)
+      const { payment, identity } = await permit(f, terms)
+      const verified = await settler.verify(payment, terms, identity, store)
+      if (!verified.ok) return t.fail(verified.message)
+      await withdraw(identity.nonce)
+      nowMs += 5_000
+      const charged = { ...terms, amount: '4000' }
+      const outcome = await settler.settle(payment, charged, identity, remember(attempts), verified.hold)
+      t.match(outcome, { status: 'rejected', reason, transient: undefined })
+    }
+    t.equal(attempts.length, 0)
+    const payment = await signPermit(buyer, terms)
+    t.match(await settler.check(payment, terms), { reason: 'payer_failure_budget_exhausted' })
+  },
+)
+
+t.test('a payer who withdrew part of what was verified is charged what is left', async (t) => {
+  let nowMs = 0
+  const f = await startSettler(t, { clock: { now: () => Date.now() + nowMs } })
+  const { settler, chain, buyer } = f
+  await chain.allowPermit2(buyer.address)
+  const terms = uptoTerms(f)
+  const { payment, identity } = await permit(f, terms)
+  const verified = await settler.verify(payment, terms, identity, store)
+  if (!verified.ok) return t.fail(verified.message)
+  await chain.allowPermit2(buyer.address, 4_000n)
+  nowMs += 5_000
+  const charged = { ...terms, amount: '4000' }
+  t.match(await settler.settle(payment, charged, identity, async () => true, verified.hold), {
+    status: 'settled',
+    chargedAtomic: 4_000n,
+  })
 })

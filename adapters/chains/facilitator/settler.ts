@@ -260,7 +260,12 @@ export async function createRemoteSettler(options: RemoteSettlerOptions): Promis
       payTo: record.payTo,
       amount: (record.chargedAtomic ?? record.amountAtomic).toString(),
       maxTimeoutSeconds: Math.ceil((record.validBeforeMs - record.claimedAtMs) / 1_000),
-      extra: { ...asset.eip712, decimals: asset.decimals, ...extraFor(record.scheme) },
+      extra: {
+        ...asset.eip712,
+        decimals: asset.decimals,
+        ...(asset.transferMethod !== undefined && { assetTransferMethod: asset.transferMethod }),
+        ...extraFor(record.scheme),
+      },
     }
     verifiedAgain.add(record.row)
     timesVerified.set(record.purchaseId, timesOf(record) + 1)

@@ -1,10 +1,11 @@
 import t from 'tap'
 import type { SettlementAttempt } from '../../../core/domain/payment.ts'
-import { signAllowance, signPermit, uptoTerms } from '../../../test/helpers/chains/evm/permit2.ts'
-import { recordOf, remember, seller } from '../../../test/helpers/chains/evm/settler.ts'
+import { exactTerms, signAllowance, signPermit, uptoTerms } from '../../../test/helpers/chains/evm/permit2.ts'
+import { recordOf, remember, seller, usdc } from '../../../test/helpers/chains/evm/settler.ts'
 import { start, startFacilitator } from '../../../test/helpers/chains/facilitator/facilitator.ts'
 import { setStage } from '../../../test/helpers/chains/facilitator/referenceFacilitator.ts'
 import { recoverOne } from '../../../test/helpers/chains/recoverOne.ts'
+import { until } from '../../../test/helpers/rawHttp.ts'
 import type { Hex } from '../evm/rpc/nodes.ts'
 
 const store = { storeId: 'store' }
@@ -75,6 +76,46 @@ for (const isSponsored of [true, false]) {
     t.equal(await chain.balanceUsdc(seller as Hex), 3_000n)
   })
 }
+
+t.test(
+  'a sponsored settlement by exact that never arrived is requested again on the same terms',
+  async (t) => {
+    const extension = ['eip2612GasSponsoring']
+    const { chain, reference, buyer } = await setStage(t, extension)
+    let isDeaf = true
+    const { url, requests } = await startFacilitator(t, {
+      supported: async () => (await fetch(`${reference.url}supported`)).json(),
+      async settle(body, response) {
+        if (isDeaf) return void response.writeHead(502).end('<html>')
+        return (await fetch(`${reference.url}settle`, { method: 'POST', body: JSON.stringify(body) })).json()
+      },
+    })
+    const assets = [{ ...usdc, transferMethod: 'permit2' as const }]
+    const settler = await start(t, url, { rpcUrls: [chain.rpcUrl], assets })
+    const terms = exactTerms()
+    const payment = {
+      ...(await signPermit(buyer, terms)),
+      allowancePermit: await signAllowance(buyer, terms),
+    }
+    const checked = await settler.check(payment, terms)
+    if (!checked.ok) return t.fail(checked.message)
+    const { identity } = checked
+    const attempts: SettlementAttempt[] = []
+    t.match(await settler.settle(payment, terms, identity, remember(attempts)), { status: 'pending' })
+    isDeaf = false
+    const payload = JSON.stringify(payment)
+    const record = { ...recordOf(identity, attempts[0]!), payload, claimedAtMs: Date.now() }
+    t.match(await recoverOne(settler, { ...record, tries: 1 }), { status: 'pending' })
+    await until(async () => (await chain.balanceUsdc(seller as Hex)) === 10_000n)
+    t.match(await recoverOne(settler, { ...record, tries: 2 }), { status: 'settled' })
+    const extras = requests.flatMap(({ route, body }) =>
+      route === 'settle'
+        ? (body as { paymentRequirements: { extra: object } }).paymentRequirements.extra
+        : [],
+    )
+    t.strictSame(extras, [terms.extra, terms.extra])
+  },
+)
 
 t.test('a permit for another account than the facilitator’s is refused before it is asked', async (t) => {
   const { reference, buyer } = await setStage(t)

@@ -23,11 +23,13 @@ export function withAllowancePermit(
   const { from, value, permit2 } = read.authorization
   const { nonce, deadline, signature } = given
   const areAddresses = [given.from, given.asset, given.spender].every((text) => addressForm.test(text))
-  const areNumbers = [given.amount, nonce, deadline].every((text) => uintForm.test(text))
+  const areNumbers = [given.amount, nonce, deadline].every(
+    (text) => uintForm.test(text) && BigInt(text) < 2n ** 256n,
+  )
   if (!areAddresses || !areNumbers || !signatureForm.test(signature))
     return refuse(
       reasons.eip2612Form,
-      'Expected the permit in extensions.eip2612GasSponsoring.info to have addresses of 0x and 40 hex digits, numbers in decimal digits without leading zeros, and a signature of 65 bytes.',
+      'Expected the permit in extensions.eip2612GasSponsoring.info to have addresses of 0x and 40 hex digits, numbers in decimal digits without leading zeros and of at most 256 bits, and a signature of 65 bytes.',
     )
   if (given.from.toLowerCase() !== from)
     return refuse(reasons.eip2612From, `Expected the permit of the payer ${from}.`)

@@ -15,12 +15,17 @@ import { findAuthorizations, type Judged, outcomeOf } from '../prove/authorizati
 import { reasons } from '../reasons.ts'
 import type { Store } from './account.ts'
 import type { Batches } from './batches.ts'
-import type { EvmKeys } from './keys.ts'
+import type { Backed, EvmKeys } from './keys.ts'
 import type { Sent } from './receipts.ts'
 import { callOf, limitsOf } from './transaction.ts'
 
 /** Shortest time between broadcast and expiry of a transfer, in ms. A later transaction could be mined after the expiry. */
 const MIN_LEAD_MS = 2_000
+/**
+ * Age of a verification, in ms, from which a payment by Permit2 is simulated again before it is signed. Since then, the payer may
+ * have withdrawn what was verified.
+ */
+const RECHECK_AFTER_MS = 2_000
 /**
  * First pause in ms before the nodes are asked again for a payment's outcome, or whether the payment can be sent alone. Each
  * further pause is longer.
@@ -94,6 +99,11 @@ export class Settlement {
       await keys.checkSharing()
       const affords = await keys.judge(1, prepared.sender)
       if (!affords.ok) return rejected(affords)
+      const withdrawn = await this.#withdrawn(prepared, identity, affords, flight)
+      if (withdrawn !== undefined) {
+        flight.refused()
+        return rejected(withdrawn)
+      }
       likelyWei = BigInt(prepared.gas) * affords.gasPriceWei
       const why = flight.reserve(likelyWei)
       if (why !== undefined) return rejected(admissionRefusals[why])
@@ -113,6 +123,24 @@ export class Settlement {
     const alone = await this.#prove(again, identity)
     if (alone.outcome.status === 'settled') batches.distrust()
     return alone
+  }
+
+  /**
+   * Why a payment by Permit2 that was verified a while ago cannot land any more. Undefined if it can, and if no node responds. Any
+   * account can settle `exact`, so if its nonce is used, the payment may have landed, which only the proof finds out.
+   */
+  async #withdrawn(
+    prepared: PaymentCall,
+    { asset }: PaymentIdentity,
+    { from, fees }: Extract<Backed, { ok: true }>,
+    { sinceMs }: Flight,
+  ): Promise<Refusal | undefined> {
+    const { options, calls } = this.#deps
+    const isPermit2 = prepared.authorization.permit2 !== undefined
+    if (!isPermit2 || options.clock.now() - sinceMs < RECHECK_AFTER_MS) return undefined
+    const simulated = await calls.simulate(from, prepared, asset, fees, 0n)
+    if (simulated.ok || simulated.transient === true) return undefined
+    return prepared.sender === null && simulated.reason === reasons.permit2Nonce ? undefined : simulated
   }
 
   /** Signs, stores and sends the payment, alone or in a batch. */
