@@ -86,7 +86,7 @@ export const channelBookWrites = {
       WHERE s.at < ${over} AND ${isKnown(assets)} ORDER BY s.at, s.id, s.link_id LIMIT ${limit} + 0`
     if (minutes.length === 0) return 0
     const groups = [...Map.groupBy(minutes, ({ at, id }) => `${at} ${hexOf(id)}`).values()]
-    // The page may end within a channel's minute, which the next page has as a whole.
+    // The page may end within a channel's minute, which the next page has as a whole. A minute of more links has several events.
     if (minutes.length === limit && groups.length > 1) groups.pop()
     const known = byName(assets)
     const events = groups.map((of) => eventOf(of, known.get(nameOf(of[0]!.network, of[0]!.token))!))
@@ -97,8 +97,9 @@ export const channelBookWrites = {
       part`SELECT m.store_id, NULL AS link_id, NULL AS purchase_id, NULL AS session_id, m.detail, m.at_ms
         FROM ${table('m', columns, events)}`,
     )
-    yield* tx.run`DELETE FROM channel_minutes WHERE (at, id) IN (SELECT n.at, ${idOf('n')}
-      FROM ${table('n', { at: 'bigint', id: 'text' }, events)})`
+    const told = groups.flat().map(({ id, link_id, at }) => ({ id: hexOf(id), link_id, at }))
+    yield* tx.run`DELETE FROM channel_minutes WHERE (at, id, link_id) IN (SELECT n.at, ${idOf('n')}, n.link_id
+      FROM ${table('n', keyColumns, told)})`
     return minutes.length
   },
 }
@@ -123,7 +124,7 @@ function eventOf(sums: readonly SumRow[], { address, symbol, decimals }: Asset) 
     fromMs: at * MINUTE_MS,
     links: sums.map((one) => ({ linkId: one.link_id, calls: one.calls, amount: amountOf([one]) })),
   })
-  return { id: hexOf(id), at, store_id, detail, at_ms: (at + 1) * MINUTE_MS }
+  return { store_id, detail, at_ms: (at + 1) * MINUTE_MS }
 }
 
 const keyColumns = { id: 'text', link_id: 'text', at: 'bigint' } as const
