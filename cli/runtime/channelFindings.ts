@@ -21,13 +21,17 @@ export async function channelFindings(parts: Parts, queriesChains: boolean): Pro
   const { channelBooks } = parts.store
   const found: Finding[] = []
   let [count, owing] = [0, 0]
+  const payees = new Set<string>()
   for (let after: string | null = null; ; ) {
+    const states = queriesChains
+      ? await statesOf(parts, await channelBooks.audit(after, PAGE), { found, payees })
+      : new Map<string, ChannelOnChain>()
+    // The rows are read after the contract, because a gateway that runs charges before it claims.
     const page: AuditedChannel[] = await channelBooks.audit(after, PAGE)
     if (page.length === 0) break
     after = page.at(-1)!.channel.id
     count += page.length
     owing += page.filter(({ channel }) => unclaimed(channel) > 0n).length
-    const states = queriesChains ? await statesOf(parts, page, found) : new Map<string, ChannelOnChain>()
     for (const audited of page) found.push(...findingsOf(parts, audited, states.get(audited.channel.id)))
   }
   if (count === 0) return []
@@ -42,8 +46,16 @@ export async function channelFindings(parts: Parts, queriesChains: boolean): Pro
   return [summary, ...shown]
 }
 
-/** The states in the contract, by channel. Networks that cannot be read are reported. */
-async function statesOf({ chains }: Parts, page: readonly AuditedChannel[], found: Finding[]) {
+/**
+ * The states in the contract, by channel. Networks that cannot be read are reported, and once for each payee what is not paid out.
+ *
+ * @param payees those that were read
+ */
+async function statesOf(
+  { chains }: Parts,
+  page: readonly AuditedChannel[],
+  { found, payees }: { readonly found: Finding[]; readonly payees: Set<string> },
+) {
   const states = new Map<string, ChannelOnChain>()
   for (const [network, of] of Map.groupBy(page, ({ channel }) => channel.network)) {
     const chain = chains.channels.get(network)?.chain
@@ -51,10 +63,11 @@ async function statesOf({ chains }: Parts, page: readonly AuditedChannel[], foun
     try {
       const read = await chain.read(of.map(({ channel }) => channel.id))
       for (const [i, { channel }] of of.entries()) states.set(channel.id, read[i]!)
-      const payees = new Map(
-        of.map(({ channel: { config } }) => [`${config.receiver} ${config.token}`, config] as const),
-      )
-      for (const { receiver, token } of payees.values()) {
+      for (const { channel } of of) {
+        const { receiver, token } = channel.config
+        const payee = `${network} ${receiver} ${token}`
+        if (payees.has(payee)) continue
+        payees.add(payee)
         const left = await chain.unsettled(receiver, token)
         if (left > 0n)
           found.push(

@@ -260,6 +260,27 @@ export async function channelBooksContract(t: Test, make: Make): Promise<void> {
     })
   })
 
+  t.test('a webhook is told of every link of a minute that has more links than a page', async (t) => {
+    const under = await makeStore(t)
+    const { webhooks, channelBooks, clock } = under
+    await webhooks.create(endpoint('all', { kinds: ['channel.charged'] }), 10)
+    for (const linkId of ['link-1', 'link-2', 'link-3']) await charge(under, 'ab', 1, { linkId })
+    await charge(under, 'cd', 1)
+    await bookAll(under)
+    clock.nowMs += 60_000
+    while ((await channelBooks.addEvents([asset], 2)) >= 2);
+    const events = await webhooks.awaitingFanOut(10)
+    const details = events.map(({ detail }) => JSON.parse(detail!))
+    t.equal(
+      details.reduce((sum, { calls }) => sum + calls, 0),
+      4,
+    )
+    t.strictSame(
+      details.flatMap(({ links }) => links.map((link: { linkId: string }) => link.linkId)),
+      ['link-1', 'link-2', 'link-3', 'link-1'],
+    )
+  })
+
   t.test('channels in a token that is not configured wait, and are booked when it is', async (t) => {
     const under = await makeStore(t)
     await charge(under, 'ab', 1)

@@ -121,7 +121,7 @@ export async function openPostgres(options: PostgresOptions): Promise<PostgresSt
     browserSessions: createBrowserSessions(calls, reads),
     changes,
     channels: { ...createChannels(calls, reads), charge: createChannelCharges(database) },
-    channelBooks: createChannelBooks(calls, reads, () => reads),
+    channelBooks: createChannelBooks(calls, () => reads),
     gas: createGasBook(calls, reads),
     webhooks: createWebhooks(calls, reads, () => reads),
     sessions: createPaymentSessions(calls, reads, () => reads),

@@ -1,4 +1,4 @@
-import { unclaimed, writtenOff } from '../../../core/domain/channel.ts'
+import type { NetworkId } from '../../../core/domain/network.ts'
 import type {
   AuditedChannel,
   ChannelAccount,
@@ -9,7 +9,13 @@ import { readCursor } from '../../../core/ports/store/purchases.ts'
 import { cutPage } from '../sql/rows.ts'
 import type { channelBookWrites } from './channelBooks.ts'
 import { bytesOf, type ChannelRow, channelOf, configColumns } from './channels.ts'
-import { type CallsOf, nothing, part, type Reads } from './transaction.ts'
+import { type CallsOf, nothing, part, type Reads, words } from './transaction.ts'
+
+/** The sum of a column of amounts, which can exceed 64 bits, as text. */
+const sumOf = (column: string) =>
+  words(`sum_atomic(${column})`, `coalesce(sum((${column})::numeric), 0)::text`)
+/** Amounts are digits without leading zeros, so the longer one is greater. */
+const exceedsBalance = '(length(c.charged), c.charged) > (length(c.balance), c.balance)'
 
 interface AccountRow extends ChannelRow {
   readonly opened_at_ms: number
@@ -20,7 +26,18 @@ interface AccountRow extends ChannelRow {
 
 interface AuditRow extends ChannelRow {
   readonly base: string
-  readonly amount: string | null
+  readonly booked: string
+  readonly due: string
+}
+
+interface DebtRow {
+  readonly network: NetworkId
+  readonly token: string
+  readonly channels: number
+  readonly charged: string
+  readonly claimed: string
+  readonly beyond: string
+  readonly covered: string
 }
 
 const toAccount = (row: AccountRow): ChannelAccount => {
@@ -38,7 +55,6 @@ const toAccount = (row: AccountRow): ChannelAccount => {
 
 export function createChannelBooks(
   { channelBooks }: { readonly channelBooks: CallsOf<typeof channelBookWrites> },
-  reads: Reads,
   readsFor: (requester: string) => Reads,
 ): ChannelBooks {
   return {
@@ -64,49 +80,50 @@ export function createChannelBooks(
 
     async debts(storeId) {
       const ofStore = storeId === undefined ? nothing : part`AND k.store_id = ${storeId}`
-      const rows = await readsFor(storeId ?? 'operator').all<ChannelRow>`SELECT c.*, ${configColumns}
-        FROM channels c JOIN channel_configs k ON k.id = c.id WHERE c.unclaimed_since_ms IS NOT NULL ${ofStore}`
-      const byToken = Map.groupBy(rows.map(channelOf), ({ network, config }) => `${network} ${config.token}`)
-      return [...byToken.values()].map((of): ChannelDebt => {
-        const { network, config } = of[0]!
+      const rows = await readsFor(storeId ?? 'operator').all<DebtRow>`
+        SELECT k.network, k.token, count(*) AS channels, ${sumOf('c.charged')} AS charged, ${sumOf('c.claimed')} AS claimed,
+          ${sumOf(`CASE WHEN ${exceedsBalance} THEN c.charged ELSE '0' END`)} AS beyond,
+          ${sumOf(`CASE WHEN ${exceedsBalance} THEN c.balance ELSE '0' END`)} AS covered
+        FROM channels c JOIN channel_configs k ON k.id = c.id
+        WHERE c.unclaimed_since_ms IS NOT NULL ${ofStore} GROUP BY k.network, k.token`
+      return rows.map(({ network, token, channels, charged, claimed, beyond, covered }): ChannelDebt => {
+        const writtenOffAtomic = BigInt(beyond) - BigInt(covered)
         return {
           network,
-          token: config.token,
-          channels: of.length,
-          unclaimedAtomic: of.reduce((sum, channel) => sum + unclaimed(channel), 0n),
-          writtenOffAtomic: of.reduce((sum, channel) => sum + writtenOff(channel), 0n),
+          token,
+          channels: Number(channels),
+          unclaimedAtomic: BigInt(charged) - BigInt(claimed) - writtenOffAtomic,
+          writtenOffAtomic,
         }
       })
     },
 
     async audit(after, limit) {
       // One statement, so that a call that is booked meanwhile is in one of the two tables.
-      const rows = await reads.all<AuditRow>`
-        SELECT c.*, ${configColumns}, k.base, s.amount
-        FROM (SELECT * FROM channels WHERE id > ${after === null ? new Uint8Array() : bytesOf(after)} ORDER BY id LIMIT ${limit} + 0) c
-        JOIN channel_configs k ON k.id = c.id
-        LEFT JOIN (SELECT id, amount FROM channel_sales UNION ALL SELECT id, amount FROM channel_sums) s ON s.id = c.id
-        ORDER BY c.id`
-      const audited: AuditedChannel[] = []
-      for (const row of rows) {
-        const channel = channelOf(row)
-        const last = audited.at(-1)
-        const isSame = last?.channel.id === channel.id
-        const summedAtomic = (isSame ? last.summedAtomic : 0n) + BigInt(row.amount ?? 0)
-        if (isSame) audited.pop()
-        audited.push({ channel, baseAtomic: BigInt(row.base), summedAtomic })
-      }
-      return audited
+      const rows = await readsFor('ledger check').all<AuditRow>`
+        SELECT c.*, ${configColumns}, k.base,
+          (SELECT ${sumOf('s.amount')} FROM channel_sales s WHERE s.id = c.id) AS booked,
+          (SELECT ${sumOf('s.amount')} FROM channel_sums s WHERE s.id = c.id) AS due
+        FROM channels c JOIN channel_configs k ON k.id = c.id
+        WHERE c.id > ${after === null ? new Uint8Array() : bytesOf(after)} ORDER BY c.id LIMIT ${limit} + 0`
+      return rows.map(
+        (row): AuditedChannel => ({
+          channel: channelOf(row),
+          baseAtomic: BigInt(row.base),
+          summedAtomic: BigInt(row.booked) + BigInt(row.due),
+        }),
+      )
     },
 
     async wrongTotals() {
-      const sums = await reads.all<{
+      const rows = await readsFor('ledger check').all<{
         store_id: string
         network: string
         token: string
         kind: string
         amount: string
       }>`
+        SELECT store_id, network, token, kind, ${sumOf('amount')} AS amount FROM (
         SELECT store_id, network, token, 'charged' AS kind, charged AS amount FROM channel_totals
         UNION ALL SELECT store_id, network, token, 'claimed', claimed FROM channel_totals
         UNION ALL SELECT k.store_id, k.network, k.token, 'sold', s.amount
@@ -115,21 +132,22 @@ export function createChannelBooks(
           FROM channel_claims s JOIN channel_configs k ON k.id = s.id
         UNION ALL SELECT k.store_id, k.network, k.token, 'on_chain', c.claimed
           FROM channels c JOIN channel_configs k ON k.id = c.id
-        UNION ALL SELECT store_id, network, token, 'base', base FROM channel_configs`
+        UNION ALL SELECT store_id, network, token, 'base', base FROM channel_configs
+        ) n GROUP BY store_id, network, token, kind`
       const byToken = Map.groupBy(
-        sums,
+        rows,
         ({ store_id, network, token }) => `store ${store_id} in ${token} on ${network}`,
       )
       return [...byToken].flatMap(([name, of]) => {
-        const sumOf = (wanted: string) =>
-          of.reduce((sum, { kind, amount }) => (kind === wanted ? sum + BigInt(amount) : sum), 0n)
+        const sums = new Map(of.map(({ kind, amount }) => [kind, BigInt(amount)]))
+        const total = (kind: string) => sums.get(kind) ?? 0n
         const found: string[] = []
-        if (sumOf('charged') !== sumOf('sold'))
+        if (total('charged') !== total('sold'))
           found.push(
-            `the total of the channels of ${name} is ${sumOf('charged')}, and its sales add up to ${sumOf('sold')}`,
+            `the total of the channels of ${name} is ${total('charged')}, and its sales add up to ${total('sold')}`,
           )
-        const claimed = sumOf('on_chain') - sumOf('base')
-        const booked = sumOf('claimed') + sumOf('unbooked')
+        const claimed = total('on_chain') - total('base')
+        const booked = total('claimed') + total('unbooked')
         if (claimed !== booked)
           found.push(`the channels of ${name} have claimed ${claimed}, and the ledger has ${booked}`)
         return found

@@ -17,6 +17,7 @@ const FIRST_CHANNEL_BUYER = 2 ** 31
  */
 const freeSums = words('', 'FOR UPDATE OF s SKIP LOCKED')
 const idOf = (alias: string) => words(`unhex(${alias}.id)`, `decode(${alias}.id, 'hex')`)
+const bytesOfBuyers = words('unhex(n.buyers)', "decode(n.buyers, 'hex')")
 /** SQLite could mistake the ON of a conflict for a join's. */
 const whole = words('WHERE true', '')
 
@@ -86,7 +87,7 @@ export const channelBookWrites = {
       WHERE s.at < ${over} AND ${isKnown(assets)} ORDER BY s.at, s.id, s.link_id LIMIT ${limit} + 0`
     if (minutes.length === 0) return 0
     const groups = [...Map.groupBy(minutes, ({ at, id }) => `${at} ${hexOf(id)}`).values()]
-    // The page may end within a channel's minute, which the next page has as a whole.
+    // The page may end within a channel's minute, which the next page has as a whole. A minute of more links has several events.
     if (minutes.length === limit && groups.length > 1) groups.pop()
     const known = byName(assets)
     const events = groups.map((of) => eventOf(of, known.get(nameOf(of[0]!.network, of[0]!.token))!))
@@ -97,8 +98,9 @@ export const channelBookWrites = {
       part`SELECT m.store_id, NULL AS link_id, NULL AS purchase_id, NULL AS session_id, m.detail, m.at_ms
         FROM ${table('m', columns, events)}`,
     )
-    yield* tx.run`DELETE FROM channel_minutes WHERE (at, id) IN (SELECT n.at, ${idOf('n')}
-      FROM ${table('n', { at: 'bigint', id: 'text' }, events)})`
+    const told = groups.flat().map(({ id, link_id, at }) => ({ id: hexOf(id), link_id, at }))
+    yield* tx.run`DELETE FROM channel_minutes WHERE (at, id, link_id) IN (SELECT n.at, ${idOf('n')}, n.link_id
+      FROM ${table('n', keyColumns, told)})`
     return minutes.length
   },
 }
@@ -123,7 +125,7 @@ function eventOf(sums: readonly SumRow[], { address, symbol, decimals }: Asset) 
     fromMs: at * MINUTE_MS,
     links: sums.map((one) => ({ linkId: one.link_id, calls: one.calls, amount: amountOf([one]) })),
   })
-  return { id: hexOf(id), at, store_id, detail, at_ms: (at + 1) * MINUTE_MS }
+  return { store_id, detail, at_ms: (at + 1) * MINUTE_MS }
 }
 
 const keyColumns = { id: 'text', link_id: 'text', at: 'bigint' } as const
@@ -212,7 +214,7 @@ function* addRollups(tx: Tx, sums: readonly SumRow[], assets: readonly Asset[]):
     add('channel_day', day, scopeOfLink(store, link))
     add('channel_hour', hour, scopeOfLink(store, link))
   }
-  for (const sum of rollups.values()) yield* addRollup(tx, sum)
+  yield* writeRollups(tx, [...rollups.values()])
 }
 
 interface Rollup {
@@ -224,20 +226,43 @@ interface Rollup {
   readonly buyers: Map<number, number>
 }
 
-function* addRollup(tx: Tx, { unit, at, scope, calls, revenueE18, buyers }: Rollup): Steps<void> {
-  const was = yield* tx.one<{ calls: number; revenue_e18: string; buyers: Uint8Array | null }>`
-    SELECT calls, revenue_e18, buyers FROM sales_rollups WHERE unit = ${unit} AND at = ${at} AND scope = ${scope}`
-  yield* tx.run`INSERT INTO sales_rollups ${row({
-    unit,
-    at,
-    scope,
-    calls: calls + (was?.calls ?? 0),
-    revenue_e18: String(revenueE18 + BigInt(was?.revenue_e18 ?? 0)),
-    refunds: 0,
-    refunded_e18: '0',
-    buyers: changedCounts(was?.buyers ?? null, buyers),
-  })} ON CONFLICT (unit, at, scope) DO UPDATE SET calls = excluded.calls, revenue_e18 = excluded.revenue_e18,
-    buyers = excluded.buyers`
+const rollupKey = { unit: 'text', at: 'bigint', scope: 'text' } as const
+const rollupColumns = { ...rollupKey, calls: 'bigint', revenue_e18: 'text', buyers: 'text' } as const
+
+interface RollupRow {
+  readonly unit: string
+  readonly at: number
+  readonly scope: string
+  readonly calls: number
+  readonly revenue_e18: string
+  readonly buyers: Uint8Array | null
+}
+
+function* writeRollups(tx: Tx, rollups: readonly Rollup[]): Steps<void> {
+  const keys = rollups.map(({ unit, at, scope }) => ({ unit, at, scope }))
+  const found = yield* tx.all<RollupRow>`SELECT s.unit, s.at, s.scope, s.calls, s.revenue_e18, s.buyers
+    FROM ${table('n', rollupKey, keys)} CROSS JOIN sales_rollups s
+    WHERE s.unit = n.unit AND s.at = n.at AND s.scope = n.scope`
+  const nameOfRollup = ({ unit, at, scope }: Pick<RollupRow, keyof typeof rollupKey>) =>
+    `${unit} ${at} ${scope}`
+  const before = new Map(found.map((one) => [nameOfRollup(one), one]))
+  const after = rollups.map((rollup) => {
+    const was = before.get(nameOfRollup(rollup))
+    const buyers = changedCounts(was?.buyers ?? null, rollup.buyers)
+    return {
+      unit: rollup.unit,
+      at: rollup.at,
+      scope: rollup.scope,
+      calls: rollup.calls + (was?.calls ?? 0),
+      revenue_e18: String(rollup.revenueE18 + BigInt(was?.revenue_e18 ?? 0)),
+      buyers: buyers && hexOf(buyers),
+    }
+  })
+  yield* tx.run`INSERT INTO sales_rollups (unit, at, scope, calls, revenue_e18, refunds, refunded_e18, buyers)
+    SELECT n.unit, n.at, n.scope, n.calls, n.revenue_e18, 0, '0', ${bytesOfBuyers}
+    FROM ${table('n', rollupColumns, after)} ${whole}
+    ON CONFLICT (unit, at, scope) DO UPDATE SET calls = excluded.calls, revenue_e18 = excluded.revenue_e18,
+      buyers = excluded.buyers`
 }
 
 /** The number of each buyer, as the sets of buyers in the rollups have it. */
@@ -259,8 +284,10 @@ function* buyersOf(tx: Tx, wallets: readonly string[]): Steps<ReadonlyMap<string
 
 function* addTotals(tx: Tx, sums: readonly SumRow[], claims: readonly DueRow[]): Steps<void> {
   const changes = new Map<string, { of: DueRow; calls: number; charged: bigint; claimed: bigint }>()
+  const keyOf = ({ store_id, network, token }: Pick<DueRow, keyof typeof totalKey>) =>
+    `${store_id} ${nameOf(network, token)}`
   const changeOf = (of: DueRow) => {
-    const key = `${of.store_id} ${nameOf(of.network, of.token)}`
+    const key = keyOf(of)
     const known = changes.get(key) ?? { of, calls: 0, charged: 0n, claimed: 0n }
     changes.set(key, known)
     return known
@@ -271,24 +298,43 @@ function* addTotals(tx: Tx, sums: readonly SumRow[], claims: readonly DueRow[]):
     change.charged += BigInt(sum.amount)
   }
   for (const claim of claims) changeOf(claim).claimed += BigInt(claim.amount)
-  for (const { of, calls, charged, claimed } of changes.values()) {
-    const { store_id, network, token } = of
-    const was = yield* tx.one<{
-      calls: number
-      charged: string
-      claimed: string
-    }>`SELECT * FROM channel_totals
-      WHERE store_id = ${store_id} AND network = ${network} AND token = ${token}`
-    yield* tx.run`INSERT INTO channel_totals ${row({
-      store_id,
-      network,
-      token,
+  if (changes.size === 0) return
+  const keys = [...changes.values()].map(({ of: { store_id, network, token } }) => ({
+    store_id,
+    network,
+    token,
+  }))
+  const found =
+    yield* tx.all<TotalRow>`SELECT s.* FROM ${table('n', totalKey, keys)} CROSS JOIN channel_totals s
+    WHERE s.store_id = n.store_id AND s.network = n.network AND s.token = n.token`
+  const before = new Map(found.map((one) => [keyOf(one), one]))
+  const after = [...changes].map(([key, { of, calls, charged, claimed }]): TotalRow => {
+    const was = before.get(key)
+    return {
+      store_id: of.store_id,
+      network: of.network,
+      token: of.token,
       calls: calls + (was?.calls ?? 0),
       charged: String(charged + BigInt(was?.charged ?? 0)),
       claimed: String(claimed + BigInt(was?.claimed ?? 0)),
-    })} ON CONFLICT (store_id, network, token) DO UPDATE SET calls = excluded.calls, charged = excluded.charged,
+    }
+  })
+  yield* tx.run`INSERT INTO channel_totals (store_id, network, token, calls, charged, claimed)
+    SELECT n.store_id, n.network, n.token, n.calls, n.charged, n.claimed FROM ${table('n', totalColumns, after)} ${whole}
+    ON CONFLICT (store_id, network, token) DO UPDATE SET calls = excluded.calls, charged = excluded.charged,
       claimed = excluded.claimed`
-  }
+}
+
+const totalKey = { store_id: 'text', network: 'text', token: 'text' } as const
+const totalColumns = { ...totalKey, calls: 'bigint', charged: 'text', claimed: 'text' } as const
+
+interface TotalRow {
+  readonly store_id: string
+  readonly network: string
+  readonly token: string
+  readonly calls: number
+  readonly charged: string
+  readonly claimed: string
 }
 
 /** Adds the fees of claims to those of this month. A claim whose block has left the chain is negative, and takes its fee back. */

@@ -159,7 +159,7 @@ export function createPorts(deps: PortDeps, pollMs?: number) {
     browserSessions: createBrowserSessions(calls, reads),
     changes,
     channels: { ...createChannels(calls, reads), charge: createChannelCharges(database) },
-    channelBooks: createChannelBooks(calls, reads, readsFor),
+    channelBooks: createChannelBooks(calls, readsFor),
     gas: createGasBook(calls, reads),
     webhooks: createWebhooks(calls, reads, readsFor),
     sessions: createPaymentSessions(calls, reads, readsFor),
