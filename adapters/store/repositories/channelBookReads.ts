@@ -65,7 +65,8 @@ export function createChannelBooks(
     async debts(storeId) {
       const ofStore = storeId === undefined ? nothing : part`AND k.store_id = ${storeId}`
       const rows = await readsFor(storeId ?? 'operator').all<ChannelRow>`SELECT c.*, ${configColumns}
-        FROM channels c JOIN channel_configs k ON k.id = c.id WHERE c.unclaimed_since_ms IS NOT NULL ${ofStore}`
+        FROM channels c JOIN channel_configs k ON k.id = c.id WHERE c.unclaimed_since_ms IS NOT NULL
+          AND c.claimed <> c.charged ${ofStore}`
       const byToken = Map.groupBy(rows.map(channelOf), ({ network, config }) => `${network} ${config.token}`)
       return [...byToken.values()].map((of): ChannelDebt => {
         const { network, config } = of[0]!
