@@ -88,9 +88,6 @@ export const channelOf = (given: ChannelRow): Channel => ({
   refundNonce: BigInt(given.refund_nonce),
 })
 
-const unpark = (tx: Tx, id: Uint8Array): Steps<number> =>
-  tx.run`UPDATE channels SET parked_until_ms = NULL, parked_reason = NULL WHERE id = ${id}`
-
 /** Takes the row for a process, unless a process with a valid lease has it. */
 function* take(tx: Tx, id: Uint8Array, owner: number): Steps<OwnedChannel | OwnedElsewhere | undefined> {
   const found = yield* tx.one<ChannelRow>`SELECT c.*, ${configColumns}
@@ -150,7 +147,8 @@ export const channelWrites = {
     if (found === undefined) return 0n
     const { balance, totalClaimed, pendingWithdrawal, refundNonce } = state
     // A channel is parked because of its balance, or because its claim reverts with it.
-    if (String(balance) !== found.balance && found.parked_until_ms !== null) yield* unpark(tx, id)
+    if (String(balance) !== found.balance && found.parked_until_ms !== null)
+      yield* tx.run`UPDATE channels SET parked_until_ms = NULL, parked_reason = NULL WHERE id = ${id}`
     yield* tx.run`UPDATE channels SET balance = ${String(balance)}, claimed = ${String(totalClaimed)},
       pending = ${String(pendingWithdrawal)}, withdraw_requested_at = ${state.withdrawRequestedAtSeconds},
       refund_nonce = ${String(refundNonce)} WHERE id = ${id}`
@@ -175,8 +173,8 @@ export const channelWrites = {
       ON CONFLICT (id) DO UPDATE SET amount = channel_claims.amount RETURNING amount`
     yield* tx.run`UPDATE channel_claims SET amount = ${String(BigInt(sum!.amount) + risen)} WHERE id = ${id}`
     if (totalClaimed < charged) return risen
-    yield* unpark(tx, id)
-    yield* tx.run`UPDATE channels SET unclaimed_since_ms = ${tx.nowMs} WHERE id = ${id}`
+    yield* tx.run`UPDATE channels SET unclaimed_since_ms = ${tx.nowMs}, parked_until_ms = NULL, parked_reason = NULL
+      WHERE id = ${id}`
     yield* tx.run`DELETE FROM channel_responses WHERE id = ${id}`
     return risen
   },
