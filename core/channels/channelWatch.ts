@@ -1,4 +1,10 @@
-import { type Channel, type ChannelId, type ChannelOnChain, claimable } from '../domain/channel.ts'
+import {
+  type Channel,
+  type ChannelId,
+  type ChannelOnChain,
+  CLAIM_RECHECK_MS,
+  claimable,
+} from '../domain/channel.ts'
 import { convertPrice, parseAmount } from '../domain/money.ts'
 import { type Job, startJob } from '../jobs/job.ts'
 import type { Chains } from '../ports/chains/chains.ts'
@@ -14,9 +20,6 @@ const MAX_BATCH = 50
 const PARKED_MS = 3_600_000
 /** How long a claim that was sent and not mined is waited for before the channel is claimed again, in ms. */
 const PENDING_MS = 300_000
-
-/** How long the claim of a channel is checked for a reorganisation of the chain, in ms. */
-const RECHECK_MS = 600_000
 
 export interface ChannelWatchDeps {
   readonly network: ChannelNetwork
@@ -38,8 +41,6 @@ export class ChannelWatch {
   readonly #deps: ChannelWatchDeps
   /** When a claim of each channel was sent whose block is not known, in ms since 1970. */
   readonly #pending = new Map<ChannelId, number>()
-  /** Channels that were claimed lately, because the claim's block may leave the chain. */
-  readonly #claimed = new Map<ChannelId, { readonly channel: Channel; readonly atMs: number }>()
   readonly #job: Job
 
   constructor(deps: ChannelWatchDeps) {
@@ -71,7 +72,6 @@ export class ChannelWatch {
       await book.read(some, chain)
     }
     if (!claims()) return
-    await this.#recheck()
     const due: Channel[] = []
     for (let after: ChannelId | null = null; !signal.aborted; ) {
       const page: UnclaimedChannel[] = await channels.unclaimed(chain.network, after, MAX_BATCH)
@@ -84,23 +84,10 @@ export class ChannelWatch {
         await this.#claim(group.slice(i, i + MAX_BATCH))
   }
 
-  /** Notes claims whose blocks have left the chain, so that they are sent again. */
-  async #recheck(): Promise<void> {
-    const untilMs = performance.now() - RECHECK_MS
-    for (const [id, { atMs }] of this.#claimed) if (atMs <= untilMs) this.#claimed.delete(id)
-    const claimed = [...this.#claimed.values()].map(({ channel }) => channel)
-    for (let i = 0; i < claimed.length; i += MAX_BATCH) {
-      const some = claimed.slice(i, i + MAX_BATCH)
-      const sinceMs = performance.now()
-      const states = await this.#deps.network.chain.read(some.map(({ id }) => id))
-      for (const [at, channel] of some.entries())
-        if (states[at]!.totalClaimed < channel.charged) await this.#note(channel, states[at]!, sinceMs)
-    }
-  }
-
   /** Brings the rows of a page up to date. @returns the channels to claim, with their state in the contract */
   async #dueOf(page: readonly UnclaimedChannel[]): Promise<Channel[]> {
-    const { chain } = this.#deps.network
+    const { network, channels } = this.#deps
+    const { chain } = network
     const sinceMs = performance.now()
     const states = await chain.read(page.map(({ channel }) => channel.id))
     const due: Channel[] = []
@@ -108,6 +95,7 @@ export class ChannelWatch {
       const state = states[i]!
       await this.#note(one.channel, state, sinceMs)
       const channel = { ...one.channel, ...state }
+      if (this.#isSettled(channel, one)) await channels.update(channel.id, state)
       if (this.#isDue(channel, one) && (await this.#isClaimable(channel))) due.push(channel)
     }
     return due
@@ -121,7 +109,12 @@ export class ChannelWatch {
       channel.totalClaimed === state.totalClaimed &&
       channel.balance === state.balance &&
       channel.pendingWithdrawal === state.pendingWithdrawal
-    if (!isSame || state.totalClaimed >= channel.charged) await channels.update(channel.id, state)
+    if (!isSame) await channels.update(channel.id, state)
+  }
+
+  /** Whether the claim of a channel is so old that its block stays. */
+  #isSettled({ charged, totalClaimed }: Channel, { sinceMs }: UnclaimedChannel): boolean {
+    return charged <= totalClaimed && this.#deps.clock.now() - sinceMs >= CLAIM_RECHECK_MS
   }
 
   #isDue(channel: Channel, { sinceMs, parked }: UnclaimedChannel): boolean {
@@ -181,10 +174,7 @@ export class ChannelWatch {
     if (status === 'pending') for (const { id } of batch) this.#pending.set(id, this.#deps.clock.now())
     const sinceMs = performance.now()
     const states = await chain.read(batch.map(({ id }) => id))
-    for (const [i, channel] of batch.entries()) {
-      await this.#note(channel, states[i]!, sinceMs)
-      this.#claimed.set(channel.id, { channel: { ...channel, ...states[i]! }, atMs: sinceMs })
-    }
+    for (const [i, channel] of batch.entries()) await this.#note(channel, states[i]!, sinceMs)
   }
 
   async #park(id: ChannelId, reason: string): Promise<void> {

@@ -70,6 +70,9 @@ export const claimable = ({ balance, charged }: Channel): AtomicAmount =>
 export const writtenOff = ({ balance, charged }: Pick<Channel, 'balance' | 'charged'>): AtomicAmount =>
   charged > balance ? charged - balance : 0n
 
+/** How long a claimed channel is read from the chain, in ms, because the block of the claim may leave the chain. */
+export const CLAIM_RECHECK_MS = 600_000
+
 /** The part of the total that a claim would pay, in atomic units. */
 export const unclaimed = (channel: Pick<Channel, 'balance' | 'charged' | 'totalClaimed'>): AtomicAmount =>
   channel.charged - channel.totalClaimed - writtenOff(channel)

@@ -1,5 +1,5 @@
 import type { Test } from 'tap'
-import type { Channel } from '../../core/domain/channel.ts'
+import { type Channel, CLAIM_RECHECK_MS } from '../../core/domain/channel.ts'
 import type { ChannelCharge } from '../../core/ports/store/channels.ts'
 import type { DataStore } from '../../core/ports/store/store.ts'
 import type { testClock } from './samples.ts'
@@ -180,6 +180,10 @@ export async function channelsContract(t: Test, make: Make): Promise<void> {
     t.equal(await channels.update(sample().id, { ...onChain, totalClaimed: 2n * step }), step)
     t.equal(await channels.update(sample().id, { ...onChain, totalClaimed: 2n * step }), 0n)
     t.equal(await channels.lastResponse(sample().id, 2n * step), undefined)
+    const claimed = { channel: { totalClaimed: 2n * step }, sinceMs: clock.now(), parked: null }
+    t.match(await channels.unclaimed(network, null, 1), [claimed], 'its block may leave the chain')
+    clock.nowMs += CLAIM_RECHECK_MS
+    await channels.update(sample().id, { ...onChain, totalClaimed: 2n * step })
     t.match(await channels.unclaimed(network, null, 10), [{ channel: { id: hex('cd', 32) } }])
     t.match(await channels.earnings('store'), [
       { calls: 3, chargedAtomic: 3n * step, claimedAtomic: 2n * step },
@@ -189,6 +193,11 @@ export async function channelsContract(t: Test, make: Make): Promise<void> {
     t.equal(await channels.update(sample().id, onChain), -step, 'the block of the claim has left the chain')
     const [again] = await channels.unclaimed(network, null, 1)
     t.match(again, { channel: { id: sample().id, charged: 2n * step, totalClaimed: step } })
+    await channels.park(sample().id, 5_000, 'a reason')
+    await channels.update(sample().id, onChain)
+    t.match(await channels.unclaimed(network, null, 1), [{ parked: { untilMs: 5_000 } }])
+    await channels.update(sample().id, { ...onChain, balance: 1n })
+    t.match(await channels.unclaimed(network, null, 1), [{ parked: null }], 'another balance')
     await channels.update(sample().id, { ...onChain, totalClaimed: 5n * step })
     const behind = await channels.take(sample().id, 1)
     t.match(behind, { channel: { charged: 5n * step, signature: null } }, 'a restored database')

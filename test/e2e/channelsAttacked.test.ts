@@ -1,4 +1,7 @@
 import t from 'tap'
+import { ChannelWatch } from '../../core/channels/channelWatch.ts'
+import { systemClock } from '../../core/ports/clock.ts'
+import { silentLog } from '../../core/ports/log.ts'
 import type { ChannelCharge } from '../../core/ports/store/channels.ts'
 import { newBuyer, present, read } from './helpers/buyers.ts'
 import { channelsSection, newChannelBuyer, signVoucher } from './helpers/channelBuyer.ts'
@@ -96,6 +99,43 @@ t.test('a claim whose block leaves the chain is sent again', async (t) => {
   await watchNow(product)
   t.equal(await evm.balance(product.wallets.base), 30_000n)
   t.match(await earnings(product), { chargedAtomic: 30_000n, claimedAtomic: 30_000n })
+})
+
+t.test('a claim whose block leaves the chain after its gateway has ended is sent again', async (t) => {
+  const { product, evm } = await startSale(t, { claimAmount: '0.01' })
+  const { store, ports, chains } = product.tollgate.stack
+  const { book, networks } = ports.channels!
+  const [network] = [...networks.values()]
+  const snapshot = await product.chains.evm.rpc('evm_snapshot')
+  await watchNow(product)
+  t.equal(await evm.balance(product.wallets.base), 10_000n)
+  await product.chains.evm.rpc('evm_revert', snapshot)
+  // As in the gateway that claims from now on, where no call has opened the channel.
+  book.drop(openChannel(product))
+  const watch = new ChannelWatch({
+    network: network!,
+    book,
+    channels: store.channels,
+    assets: chains.assets,
+    clock: systemClock,
+    log: silentLog,
+    claims: () => true,
+  })
+  t.teardown(() => watch.close())
+  await watch.runNow()
+  t.equal(await evm.balance(product.wallets.base), 10_000n)
+})
+
+t.test('a channel is claimed as soon as its deposit is seen again', async (t) => {
+  const { product, evm } = await startSale(t, { claimAmount: '0.01' })
+  // As from a node that lacks the last blocks.
+  const lift = evm.rpc.add('eth_call', { kind: 'result', result: `0x${'0'.repeat(128)}` })
+  await watchNow(product)
+  lift()
+  t.equal(openChannel(product).channel.balance, 0n)
+  await watchNow(product)
+  await watchNow(product)
+  t.equal(await evm.balance(product.wallets.base), 10_000n)
 })
 
 t.test(

@@ -85,7 +85,7 @@ export function createChannelBooks(
           ${sumOf(`CASE WHEN ${exceedsBalance} THEN c.charged ELSE '0' END`)} AS beyond,
           ${sumOf(`CASE WHEN ${exceedsBalance} THEN c.balance ELSE '0' END`)} AS covered
         FROM channels c JOIN channel_configs k ON k.id = c.id
-        WHERE c.unclaimed_since_ms IS NOT NULL ${ofStore} GROUP BY k.network, k.token`
+        WHERE c.unclaimed_since_ms IS NOT NULL AND c.claimed <> c.charged ${ofStore} GROUP BY k.network, k.token`
       return rows.map(({ network, token, channels, charged, claimed, beyond, covered }): ChannelDebt => {
         const writtenOffAtomic = BigInt(beyond) - BigInt(covered)
         return {

@@ -1,4 +1,10 @@
-import type { Channel, ChannelId, ChannelOnChain, SentRefund } from '../../../core/domain/channel.ts'
+import {
+  type Channel,
+  type ChannelId,
+  type ChannelOnChain,
+  CLAIM_RECHECK_MS,
+  type SentRefund,
+} from '../../../core/domain/channel.ts'
 import type { NetworkId } from '../../../core/domain/network.ts'
 import type {
   ChannelEarnings,
@@ -139,6 +145,9 @@ export const channelWrites = {
     const found = yield* tx.one<ChannelRow>`SELECT * FROM channels WHERE id = ${id} ${locked}`
     if (found === undefined) return 0n
     const { balance, totalClaimed, pendingWithdrawal, refundNonce } = state
+    // A channel is parked because of its balance, or because its claim reverts with it.
+    if (String(balance) !== found.balance && found.parked_until_ms !== null)
+      yield* tx.run`UPDATE channels SET parked_until_ms = NULL, parked_reason = NULL WHERE id = ${id}`
     yield* tx.run`UPDATE channels SET balance = ${String(balance)}, claimed = ${String(totalClaimed)},
       pending = ${String(pendingWithdrawal)}, withdraw_requested_at = ${state.withdrawRequestedAtSeconds},
       refund_nonce = ${String(refundNonce)} WHERE id = ${id}`
@@ -150,15 +159,20 @@ export const channelWrites = {
     }
     // The block of a claim can leave the chain, and the channel has to be claimed again then.
     if (totalClaimed < charged)
-      yield* tx.run`UPDATE channels SET unclaimed_since_ms = coalesce(unclaimed_since_ms, ${tx.nowMs})
-        WHERE id = ${id} AND signature IS NOT NULL`
+      yield* tx.run`UPDATE channels SET unclaimed_since_ms =
+        CASE WHEN signature IS NOT NULL THEN coalesce(unclaimed_since_ms, ${tx.nowMs}) END WHERE id = ${id}`
     const risen = totalClaimed - BigInt(found.claimed)
-    if (risen === 0n) return 0n
+    if (risen === 0n) {
+      if (totalClaimed >= charged)
+        yield* tx.run`UPDATE channels SET unclaimed_since_ms = NULL
+          WHERE id = ${id} AND unclaimed_since_ms <= ${tx.nowMs - CLAIM_RECHECK_MS}`
+      return 0n
+    }
     const sum = yield* tx.one<{ amount: string }>`INSERT INTO channel_claims ${row({ id, amount: '0' })}
       ON CONFLICT (id) DO UPDATE SET amount = channel_claims.amount RETURNING amount`
     yield* tx.run`UPDATE channel_claims SET amount = ${String(BigInt(sum!.amount) + risen)} WHERE id = ${id}`
     if (totalClaimed < charged) return risen
-    yield* tx.run`UPDATE channels SET unclaimed_since_ms = NULL, parked_until_ms = NULL, parked_reason = NULL
+    yield* tx.run`UPDATE channels SET unclaimed_since_ms = ${tx.nowMs}, parked_until_ms = NULL, parked_reason = NULL
       WHERE id = ${id}`
     yield* tx.run`DELETE FROM channel_responses WHERE id = ${id}`
     return risen

@@ -1,4 +1,10 @@
-import type { Channel, ChannelId, ChannelOnChain, SentRefund } from '../../domain/channel.ts'
+import type {
+  Channel,
+  ChannelId,
+  ChannelOnChain,
+  CLAIM_RECHECK_MS,
+  SentRefund,
+} from '../../domain/channel.ts'
 import type { LinkId, StoreId } from '../../domain/link.ts'
 import type { AtomicAmount } from '../../domain/money.ts'
 import type { NetworkId } from '../../domain/network.ts'
@@ -91,7 +97,7 @@ export interface Channels {
   lastResponse(id: ChannelId, charged: AtomicAmount): Promise<ChannelResponse | undefined>
   /**
    * Writes the state in the contract. What is claimed there counts as claimed, and a response whose voucher is claimed is deleted,
-   * because the voucher is public then.
+   * because the voucher is public then. With another balance, the channel is no longer parked.
    *
    * @returns the amount by which the claimed total rose
    */
@@ -111,7 +117,7 @@ export interface Channels {
    */
   release(ids: readonly ChannelId[], owner: number, next: number | null): Promise<void>
   /**
-   * Channels with unclaimed money or a balance that this process may watch, in the order of their ids.
+   * Channels with unclaimed money, and those that were claimed less than {@link CLAIM_RECHECK_MS} ago, in the order of their ids.
    *
    * @param after the last id of the page before. Null for the first page
    */
@@ -122,10 +128,10 @@ export interface Channels {
   earnings(storeId?: StoreId): Promise<ChannelEarnings[]>
 }
 
-/** A channel with unclaimed money. */
+/** A channel with unclaimed money, or that was claimed lately. */
 export interface UnclaimedChannel {
   readonly channel: Channel
-  /** When the oldest unclaimed call was charged, in ms since 1970. */
+  /** When the oldest unclaimed call was charged or the last claim was seen, in ms since 1970. */
   readonly sinceMs: number
   /** Null if the channel is not parked. */
   readonly parked: { readonly untilMs: number; readonly reason: string } | null

@@ -18,7 +18,7 @@ export const channels = [
     withdraw_requested_at INTEGER NOT NULL, -- seconds since 1970; 0: no request
     refund_nonce TEXT NOT NULL,
     owner INTEGER, -- lease of the process that judges the channel's calls
-    unclaimed_since_ms INTEGER, -- null: everything is claimed
+    unclaimed_since_ms INTEGER, -- or when it was claimed; null: it was claimed a while ago
     parked_until_ms INTEGER,
     parked_reason TEXT,
     sent_refund_nonce TEXT, -- of the last refund that was sent; null: none was, or it has failed
