@@ -67,3 +67,20 @@ t.test('what is not paid out is reported once for a wallet with many channels', 
   t.equal(found.filter(({ message }) => message.includes('not paid out yet')).length, 1)
   t.match(found[0], { message: '120 channels, 0 with unclaimed money' })
 })
+
+t.test('a network that cannot be read is tried once, and the rest of the check goes on', async (t) => {
+  const parts = partsWith(many(120), 0n)
+  let reads = 0
+  const { chain } = parts.chains.channels.get(network)!
+  chain.read = async () => {
+    reads++
+    throw new Error('no response')
+  }
+  const found = await channelFindings(parts, true)
+  t.equal(reads, 1)
+  t.match(found, [
+    { message: '120 channels, 120 with unclaimed money' },
+    { isWarning: true, message: /could not be read: no response/ },
+  ])
+  t.equal(found.length, 2)
+})

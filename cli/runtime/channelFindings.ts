@@ -1,5 +1,6 @@
 import { type ChannelOnChain, unclaimed, writtenOff } from '../../core/domain/channel.ts'
 import { formatAmount } from '../../core/domain/money.ts'
+import type { NetworkId } from '../../core/domain/network.ts'
 import type { AuditedChannel } from '../../core/ports/store/channelBooks.ts'
 import { bad, type Finding, good, warning } from './findings.ts'
 import type { Stack } from './open/openStack.ts'
@@ -22,9 +23,10 @@ export async function channelFindings(parts: Parts, queriesChains: boolean): Pro
   const found: Finding[] = []
   let [count, owing] = [0, 0]
   const payees = new Set<string>()
+  const unreadable = new Set<NetworkId>()
   for (let after: string | null = null; ; ) {
     const states = queriesChains
-      ? await statesOf(parts, await channelBooks.audit(after, PAGE), { found, payees })
+      ? await statesOf(parts, await channelBooks.audit(after, PAGE), { found, payees, unreadable })
       : new Map<string, ChannelOnChain>()
     // The rows are read after the contract, because a gateway that runs charges before it claims.
     const page: AuditedChannel[] = await channelBooks.audit(after, PAGE)
@@ -50,16 +52,25 @@ export async function channelFindings(parts: Parts, queriesChains: boolean): Pro
  * The states in the contract, by channel. Networks that cannot be read are reported, and once for each payee what is not paid out.
  *
  * @param payees those that were read
+ * @param unreadable networks that could not be read; each would make every page wait for its timeouts
  */
 async function statesOf(
   { chains }: Parts,
   page: readonly AuditedChannel[],
-  { found, payees }: { readonly found: Finding[]; readonly payees: Set<string> },
+  {
+    found,
+    payees,
+    unreadable,
+  }: {
+    readonly found: Finding[]
+    readonly payees: Set<string>
+    readonly unreadable: Set<NetworkId>
+  },
 ) {
   const states = new Map<string, ChannelOnChain>()
   for (const [network, of] of Map.groupBy(page, ({ channel }) => channel.network)) {
     const chain = chains.channels.get(network)?.chain
-    if (chain === undefined) continue
+    if (chain === undefined || unreadable.has(network)) continue
     try {
       const read = await chain.read(of.map(({ channel }) => channel.id))
       for (const [i, { channel }] of of.entries()) states.set(channel.id, read[i]!)
@@ -78,6 +89,7 @@ async function statesOf(
           )
       }
     } catch (error) {
+      unreadable.add(network)
       found.push(warning(subject, `${network}: the contract could not be read: ${(error as Error).message}`))
     }
   }

@@ -1,5 +1,6 @@
 import t, { type Test } from 'tap'
 import { openStore as openDatabase } from '../../cli/runtime/open/openStore.ts'
+import { DAY_MS } from '../../core/ports/store/stats.ts'
 import { startApi } from './helpers/api.ts'
 import { read } from './helpers/buyers.ts'
 import { newSellerWallets, startChains } from './helpers/chains.ts'
@@ -64,13 +65,23 @@ async function payThroughKills(t: Test, delayMs: number, kills: number): Promise
   }
   const books = await openDatabase(config.file, chains.env)
   t.teardown(() => books.close())
-  const [earned] = await books.channels.earnings((await books.stores.byUsername('alice'))!.id)
+  const { id: storeId } = (await books.stores.byUsername('alice'))!
+  const [earned] = await books.channels.earnings(storeId)
   t.equal(earned!.chargedAtomic, BigInt(earned!.calls) * 10_000n)
   t.equal(earned!.claimedAtomic, earned!.chargedAtomic, 'a refund claims what was charged')
   t.ok(
     earned!.calls >= CALLS && earned!.calls <= CALLS + kills * AT_ONCE,
     `${earned!.calls} calls are charged`,
   )
+  const today = Math.floor(Date.now() / DAY_MS) * DAY_MS
+  const span = { fromMs: today - DAY_MS, toMs: today + 2 * DAY_MS }
+  await eventually(async () => {
+    const { purchases } = await books.stats.totals(storeId, span)
+    return purchases === earned!.calls || undefined
+  }, 10_000)
+  for (const { channel, baseAtomic, summedAtomic } of await books.channelBooks.audit(null, AT_ONCE + 1))
+    t.equal(baseAtomic + summedAtomic, channel.charged, `the calls of ${channel.id} add up to its total`)
+  t.strictSame(await books.channelBooks.wrongTotals(), [])
   let spent = 0n
   for (const { address } of buyers) spent += 50_000_000n - (await evm.balance(address))
   t.equal(spent, earned!.chargedAtomic, 'buyers have paid exactly what is charged')
