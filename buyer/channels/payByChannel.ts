@@ -146,6 +146,8 @@ async function payLocked(locked: LockedCall): Promise<PayReport | undefined> {
   const warnings = locked.warnings.filter((text) => text !== undefined)
   const reader = new ChannelReader(network, options.rpcUrl, locked.time.calls)
   let { record, state } = await readKnown(payments, id, reader)
+  // A seller can have charged only vouchers of earlier calls when it turns this call down.
+  const highestBefore = record === undefined ? state.balance : signedIn(record).maxClaimable
   let { time } = locked
   for (let isCorrected = false; ; isCorrected = true) {
     const plan = planOf(record, state, terms, options.deposit)
@@ -186,8 +188,14 @@ async function payLocked(locked: LockedCall): Promise<PayReport | undefined> {
         : await readCorrection(sent.response, signedIn(record), network)
     if (total !== undefined) state = await reader.state(id).catch(() => state)
     const known = total ?? state.totalClaimed
-    if (total === undefined || known < state.totalClaimed || String(known) === record.charged)
-      return await concludeCall({
+    const isOfThisCall = known > highestBefore && known <= totalAtomic
+    if (
+      total === undefined ||
+      known < state.totalClaimed ||
+      String(known) === record.charged ||
+      isOfThisCall
+    ) {
+      const report = await concludeCall({
         url: call.url.href,
         summary,
         payment,
@@ -198,6 +206,11 @@ async function payLocked(locked: LockedCall): Promise<PayReport | undefined> {
         signal: within(time.all, options.chainWaitMs),
         warnings,
       })
+      if (total === undefined || !isOfThisCall) return report
+      const message =
+        "The seller shows this call's voucher as charged, but sent no response. The same command now pays for a new call."
+      return { ...report, outcome: 'bad_response', charged: 'unknown', message }
+    }
     const [before, after] = [BigInt(record.charged), known].map((one) =>
       formatAmount(one, terms.asset.decimals, 2),
     )
