@@ -129,8 +129,10 @@ t.test('a wallet without its records finds its channel by the chain and the sell
     channel: { left: '0.96' },
     warnings: [/corrected .* from 0\.00 to 0\.03/],
   })
-  const stale = await pay(4)
-  t.match(stale, { outcome: 'paid', channel: { left: '0.95' } }, stale.message)
+  // The other folder has signed the same voucher, so the seller's proof could also be this call's own.
+  t.match(await pay(4), { outcome: 'bad_response', charged: 'unknown' })
+  const again = await pay(4)
+  t.match(again, { outcome: 'paid', channel: { left: '0.95' } }, again.message)
   t.equal(await balance(), 9_000_000n)
   t.match(await earnings(product), { calls: 5 })
 })
