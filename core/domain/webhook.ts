@@ -10,7 +10,7 @@ export const webhookEvents = {
     data: '`status`: `settled` and `delivered` are sales',
   },
   'channel.charged': {
-    when: 'Calls were charged to a payment channel. Each channel causes at most one such event a minute, right after the minute, with the sums of the minute.',
+    when: 'Calls were charged to a payment channel. Each channel causes one such event a minute, right after the minute, with the sums of the minute, or several if it has paid for very many links.',
     data: '`channelId`, `payer`, `calls`, `amount`, `currency`, `chain`, `network`, `asset`, `from`, `to`, and `links` with `linkId`, `slug`, `title`, `calls` and `amount` of each',
   },
   'payment.confirmed': {
