@@ -69,7 +69,7 @@ export function createChannelBooks(
           (SELECT sum(s.calls) FROM channel_sales s WHERE s.id = k.id) AS booked,
           (SELECT sum(s.calls) FROM channel_sums s WHERE s.id = k.id) AS due
         FROM channel_configs k JOIN channels c ON c.id = k.id WHERE k.store_id = ${storeId} ${older}
-        ORDER BY k.opened_at_ms DESC, k.id DESC LIMIT ${limit} + 1`
+        ORDER BY k.opened_at_ms DESC, k.id DESC LIMIT ${limit + 1} + 0`
       const accounts = rows.map(toAccount)
       const { shown, nextCursor } = cutPage(accounts, limit, ({ openedAtMs, channel }) => [
         openedAtMs,
