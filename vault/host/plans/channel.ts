@@ -13,6 +13,7 @@ import {
 import { readEnvelope } from '../../../core/x402/envelope.ts'
 import { encodeHeader } from '../../../core/x402/header.ts'
 import { chooseEntry } from '../../../core/x402/offerTerms.ts'
+import type { ApprovalRecord } from '../../approvals/approval.ts'
 import type { PartDraft } from '../../approvals/shownPart.ts'
 import { offerOf, payableAssets } from '../../effects/buildPayment.ts'
 import { budgetSpends, type Decoded } from '../../effects/effect.ts'
@@ -34,10 +35,10 @@ interface OpenedChannel {
   readonly agentId: string
   /** Sum of the signed deposits, which limits the vouchers. */
   readonly deposited: string
-  /** Highest total of a signed voucher. */
-  readonly signed: string
   /** The newest deposit and its voucher's total. The same request gets it again as long as it can land. */
   readonly deposit: StoredDeposit & { readonly total: string }
+  /** The approval of that deposit. Null if the rules allowed it. */
+  readonly approvalId: string | null
 }
 
 type StoredDeposit = Readonly<Record<keyof DepositAuthorization, string>>
@@ -101,8 +102,9 @@ export function planChannel(x: VaultCall, parts: VaultDeps): Plan {
   const receiver = checksumAddress(config.receiver)
   const { records } = parts.vault
   const key = `channel_${chainId}_${id.slice(2)}`
-  const opened = () => records.getJson<OpenedChannel>('state', key)
-  const known = opened()
+  const known = records.getJson<OpenedChannel>('state', key)
+  const versionNow = () => records.info('state', key)?.version
+  const version = versionNow()
   if (known !== undefined && known.agentId !== x.caller.id)
     throw new VaultError('SCOPE_DENIED', 'Expected a channel of this agent, got one of another agent.')
   const typed = (typedData: unknown) => decode(account, typedData, parts)
@@ -138,8 +140,15 @@ export function planChannel(x: VaultCall, parts: VaultDeps): Plan {
   const open = known === undefined ? null : depositOf(known.deposit)
   const nowSeconds = () => Math.floor(parts.clock.now() / 1_000)
   const isOpen = (one: DepositAuthorization) => one.validBefore > BigInt(nowSeconds())
+  // A stored deposit leaves the vault once its approval is consumed. If the approval expires instead, its money is released.
+  const hasLeft = ({ approvalId }: OpenedChannel) =>
+    approvalId === null || records.getJson<ApprovalRecord>('approval', approvalId)?.state === 'consumed'
   const isSame =
-    open !== null && isOpen(open) && open.amount === asked && String(total) === known!.deposit.total
+    open !== null &&
+    isOpen(open) &&
+    open.amount === asked &&
+    String(total) === known!.deposit.total &&
+    hasLeft(known!)
 
   if (asked === null || isSame) {
     if (known === undefined)
@@ -166,19 +175,19 @@ export function planChannel(x: VaultCall, parts: VaultDeps): Plan {
       frozenHash: hash,
       spends: [],
       reasons: [],
-      act: async (attempt) => {
-        const now = opened()!
-        const signed = total > BigInt(now.signed) ? String(total) : now.signed
-        await records.putJson('state', key, { ...now, signed })
-        return signVoucher(attempt, isSame ? open : null)
-      },
+      act: (attempt) => signVoucher(attempt, isSame ? open : null),
     }
   }
 
   if (asked === 0n) throw invalid('deposit: Expected an amount above zero.')
-  // If the vault's records are older than the channel, the total continues what the chain has, and the contract limits it.
-  const before = known === undefined && total > asked ? total : BigInt(known?.deposited ?? 0)
-  if (total > before + asked) throw invalid('voucher_total: Expected a total that the deposits cover.')
+  // If the vault's records are older than the channel, the total continues deposits that the vault has not counted.
+  const earlier = total - terms.amountAtomic
+  const uncounted = known === undefined && total > asked && earlier > 0n ? earlier : 0n
+  const before = uncounted + BigInt(known?.deposited ?? 0)
+  if (total > before + asked)
+    throw invalid(
+      `voucher_total: Expected at most ${units(before + asked)}, which the deposits cover, got ${units(total)}. Send a larger deposit.`,
+    )
   const unsignedAt = (seconds: number) => ({
     amount: asked,
     validAfter: 0n,
@@ -198,10 +207,15 @@ export function planChannel(x: VaultCall, parts: VaultDeps): Plan {
     throw new TypeError('Expected a deposit to be one transfer of a pinned asset.')
   const risk = sharedKeyRisk(account, decoded)
   const { asset } = moved
-  const hash = hashOf('channel deposit', id, String(asked))
+  const hash = hashOf('channel deposit', id, String(asked), String(uncounted))
   const words = [
     `Pay calls of ${hostOf(String(resource['url'])) ?? 'a server'} by a payment channel, as the agent sent its offer.`,
     ...stable(decoded, moved.validBefore!),
+    ...(uncounted === 0n
+      ? []
+      : [
+          `The vault has no record of this channel. It signs vouchers up to a total of ${units(before + asked)}, which take earlier deposits too.`,
+        ]),
   ]
   x.found = words.join(' ')
   return {
@@ -214,18 +228,29 @@ export function planChannel(x: VaultCall, parts: VaultDeps): Plan {
     frozenHash: hash,
     spends: budgetSpends(decoded),
     judged: { decoded, proof: { ok: true, asset: asset as never, amount: asked } },
-    reasons: risk.reasons,
+    reasons:
+      uncounted === 0n
+        ? risk.reasons
+        : [...risk.reasons, 'The channel has earlier deposits of which the vault has no record.'],
     act: async (attempt) => {
       if ((x.approval?.frozenHash ?? hash) !== hash)
         throw new VaultError('APPROVAL_RESOLVED', 'Expected the deposit that was approved, got another one.')
       const unsigned = unsignedAt(nowSeconds())
       const signature = await sign(`${attempt}_deposit`, account, decodedOf(unsigned), parts)
-      const deposit = { ...unsigned, signature }
-      const now = opened()
+      // Signed before the deposit is stored, because a failure releases the money of a deposit that was not.
+      const response = await signVoucher(attempt, { ...unsigned, signature })
+      // Two requests that were planned at the same time must not both add a deposit, and only one agent gets the channel.
+      if (versionNow() !== version)
+        throw new VaultError(
+          'VERSION_CONFLICT',
+          'Another deposit into this channel was signed meanwhile. Send the request again.',
+        )
+      const approvalId = x.approval?.id ?? null
+      const isAgain = approvalId !== null && approvalId === known?.approvalId
       const record: OpenedChannel = {
         agentId: x.caller.id,
-        deposited: String((now === undefined ? before : BigInt(now.deposited)) + asked),
-        signed: String(total > BigInt(now?.signed ?? 0) ? total : now!.signed),
+        deposited: String(isAgain ? before : before + asked),
+        approvalId,
         deposit: {
           amount: String(asked),
           validAfter: '0',
@@ -236,7 +261,7 @@ export function planChannel(x: VaultCall, parts: VaultDeps): Plan {
         },
       }
       await records.putJson('state', key, record)
-      return signVoucher(attempt, deposit)
+      return response
     },
   }
 }
