@@ -209,3 +209,37 @@ t.test('vouchers at once are signed, each up to the deposits', async (t) => {
     [200, 200, 403, 200, 403],
   )
 })
+
+t.test(
+  'a deposit whose voucher could not be signed does not leave later without being counted',
+  async (t) => {
+    const { vault, agentOf } = await start(t, auto)
+    const call = await agentOf('shopper')
+    const { signer } = vault.vault
+    const sign = signer.sign.bind(signer)
+    signer.sign = async (request) => {
+      if (!request.requestId.endsWith('_deposit')) throw new VaultError('SIGNER_LOST')
+      return sign(request)
+    }
+    t.equal((await call(orderOf('0.25', '1'))).status, 503)
+    t.equal(usedOf(vault), 0n)
+    signer.sign = sign
+    t.equal((await call(orderOf('0.25', '1'))).status, 200)
+    t.equal(usedOf(vault), 1_000_000n)
+  },
+)
+
+t.test('a request under one key gets one deposit, however late it is repeated', async (t) => {
+  const { vault, clock, agentOf } = await start(t)
+  const call = await agentOf('shopper')
+  const again = () => call(orderOf('0.25', '2'), { prefer: 'wait=0', 'idempotency-key': 'one' })
+  await again()
+  await approveAll(vault, 1)
+  const first = depositIn(await again())
+  clock.advance(61_000)
+  t.strictSame(depositIn(await again()), first, 'the deposit itself has expired')
+  clock.advance(300_000)
+  t.strictSame(depositIn(await again()), first, 'the approval has expired, too')
+  t.equal(usedOf(vault), 2_000_000n)
+  t.equal((await call(orderOf('0.25', '2'))).status, 202, 'without the key it is a further deposit')
+})
