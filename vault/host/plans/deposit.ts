@@ -83,6 +83,7 @@ export function planDeposit(x: VaultCall, parts: VaultDeps, request: ChannelRequ
           'Another deposit into this channel was signed meanwhile. Send the request again.',
         )
       const approvalId = x.approval?.id ?? null
+      // An earlier deposit of this approval was stored, but did not leave the vault.
       const isAgain = approvalId !== null && approvalId === known?.approvalId
       const record: OpenedChannel = {
         agentId: x.caller.id,
