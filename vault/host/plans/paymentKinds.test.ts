@@ -54,6 +54,8 @@ t.test('a channel request with a wrong total or deposit is refused before the ow
     [{ voucher_total: 'much', deposit: '1' }, 400, 'VALIDATION_ERROR'],
     [{ voucher_total: '0.25', deposit: '-1' }, 400, 'VALIDATION_ERROR'],
     [{ voucher_total: '0.25', deposit: '0' }, 400, 'VALIDATION_ERROR'],
+    [{ voucher_total: '0.1', deposit: '0.05' }, 400, 'VALIDATION_ERROR'],
+    [{ voucher_total: '0.5', deposit: '0.2' }, 400, 'VALIDATION_ERROR'],
     [{ voucher_total: '0.25', deposit: '1', max_amount: '0.2' }, 403, 'BUDGET_EXCEEDED_TX'],
     [{ voucher_total: '0.25', deposit: '1', network: 'eip155:1' }, 403, 'SCOPE_DENIED'],
   ]
