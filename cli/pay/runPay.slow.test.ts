@@ -321,6 +321,7 @@ t.test('every outcome keeps its exit code', async (t) => {
   t.strictSame(exitCodeOf, {
     free: 0,
     paid: 0,
+    refunded: 0,
     refused: 3,
     above_cap: 4,
     failed: 5,
