@@ -54,11 +54,12 @@ t.test(
 )
 
 /** Without what editors add around a text. */
-const core = (bytes: Uint8Array): string =>
-  Buffer.from(bytes)
+function core(bytes: Uint8Array): string {
+  return Buffer.from(bytes)
     .toString('hex')
     .replace(/^efbbbf/, '')
     .replace(/(?:0d)?0a$/, '')
+}
 
 t.test('a text in UTF-8 is read whole, without the mark that some editors write first', async (t) => {
   t.equal(read('пароль 🔑\r\n'), 'пароль 🔑')

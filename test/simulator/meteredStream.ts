@@ -87,7 +87,7 @@ export function streamMetered(
         if (i === pieces.length - 1) use.isSaid = true
         await scheduler.wait(scheduler.between(0, 300))
       }
-      if (fails(0.04)) return breakOff()
+      if (fails(0.15)) return breakOff()
       if (finish('whole')) response.onResponseEnd()
     }
     void send()
