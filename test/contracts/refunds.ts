@@ -168,7 +168,10 @@ export function refundsContract(t: Test, make: (t: Test) => Promise<LedgerUnderT
       t.strictSame(await under.purchases.find(purchase.id), refunded)
       t.match(await under.ledger.refundOf(row), { transaction: '0xbb' })
       t.match(await checkedLedger(under.purchases), {
-        ...{ purchases: 2, chargedPayments: 2, broken: { length: 0 }, unbalanced: { length: 0 } },
+        purchases: 2,
+        chargedPayments: 2,
+        broken: { length: 0 },
+        unbalanced: { length: 0 },
       })
     },
   )
@@ -197,7 +200,10 @@ export function refundsContract(t: Test, make: (t: Test) => Promise<LedgerUnderT
       ...entriesOfLostRefund(purchase),
     ])
     t.match(await checkedLedger(under.purchases), {
-      ...{ purchases: 2, refundDue: 1, broken: { length: 0 }, unbalanced: { length: 0 } },
+      purchases: 2,
+      refundDue: 1,
+      broken: { length: 0 },
+      unbalanced: { length: 0 },
     })
     t.equal(await refund(under, other, '0xbb'), false, 'it refunds no other purchase')
     const paysFor = sampleClaim('k3')
@@ -217,7 +223,9 @@ export function refundsContract(t: Test, make: (t: Test) => Promise<LedgerUnderT
       'one that was recorded again is not lost any more',
     )
     t.match(await checkedLedger(under.purchases), {
-      ...{ refundDue: 0, broken: { length: 0 }, unbalanced: { length: 0 } },
+      refundDue: 0,
+      broken: { length: 0 },
+      unbalanced: { length: 0 },
     })
   })
 

@@ -6,7 +6,7 @@ import {
   refundLeftChain,
 } from '../../core/domain/payment.ts'
 import type { Asked, Signed } from './buyers.ts'
-import { isStreamedLink } from './metering.ts'
+import { isStreamedLink } from './use/metering.ts'
 import { closedStates, type World } from './world.ts'
 
 type Named = Pick<Signed, 'nonce'>

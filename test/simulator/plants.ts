@@ -3,7 +3,7 @@ import type { PaymentChange, SessionMove } from '../../core/ports/store/ledger.t
 import { channelPlants } from './channels/channelPlants.ts'
 import type { Plant } from './plant.ts'
 import { sharedKeyPlants } from './sharedKeyPlants.ts'
-import { usePlants } from './usePlants.ts'
+import { usePlants } from './use/usePlants.ts'
 
 const changing = (spoil: (change: PaymentChange) => PaymentChange): Required<Pick<Plant, 'ledger'>> => ({
   ledger: (ledger) => ({

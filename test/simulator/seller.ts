@@ -5,9 +5,9 @@ import type { SellerResponse } from '../../core/plugin/exchange.ts'
 import { type Exchange, gatewayPlugin, handled, type Reply } from '../../core/plugin/gateway.ts'
 import type { Transport } from '../../core/plugin/transport.ts'
 import { channelRunKey } from './channels/judgeChannels.ts'
-import { streamMetered } from './meteredStream.ts'
-import type { RunUse, Statement } from './metering.ts'
 import type { Owner, Scheduler } from './scheduler.ts'
+import { streamMetered } from './use/meteredStream.ts'
+import type { RunUse, Statement } from './use/metering.ts'
 import { sealer } from './wallets.ts'
 
 /** One time that the seller's API was asked to work. */

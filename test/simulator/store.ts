@@ -5,7 +5,7 @@ import type { Clock } from '../../core/ports/clock.ts'
 import type { DataStore } from '../../core/ports/store/store.ts'
 import { testPayTo } from '../helpers/settler.ts'
 import { type CrashingStore, openCrashingStore } from '../helpers/store/crashingStore.ts'
-import { usePrices } from './metering.ts'
+import { usePrices } from './use/metering.ts'
 
 /** What every process of a seed shares. */
 export interface SharedStore extends CrashingStore {

@@ -194,7 +194,11 @@ export function sessionPaymentsContract(t: Test, make: (t: Test) => Promise<Sess
     t.equal(await s.sessions.expire(s.clock.nowMs, 10), 0)
     const notified = (await s.webhooks.awaitingFanOut(10)).map(
       ({ kind, purchaseId, sessionId, linkId, storeId }) => ({
-        ...{ kind, purchaseId, sessionId, linkId, storeId },
+        kind,
+        purchaseId,
+        sessionId,
+        linkId,
+        storeId,
       }),
     )
     const { purchaseId } = one.claim

@@ -38,7 +38,11 @@ export const endpoint = (id: string, more: Partial<NewEndpoint> = {}): NewEndpoi
 export const confirmed = { events: [{ kind: 'purchase.confirmed' }] } as const
 /** A try that went well, or failed. */
 export const tried = (error: string | null = null) => ({
-  ...{ atMs: startMs, status: error === null ? 200 : 500, latencyMs: 12, error, response: 'so' },
+  atMs: startMs,
+  status: error === null ? 200 : 500,
+  latencyMs: 12,
+  error,
+  response: 'so',
 })
 
 /** Events that were not delivered to any endpoint yet. */

@@ -1,9 +1,9 @@
-import { isSentFirst, type PaymentRecord } from '../../core/domain/payment.ts'
-import type { OpenCall } from '../../core/payments/openCalls.ts'
-import type { SettleOutcome, Settler } from '../../core/ports/chains/settler.ts'
-import type { PaymentChange } from '../../core/ports/store/ledger.ts'
-import { PRICE } from './buyers.ts'
-import type { Plant } from './plant.ts'
+import { isSentFirst, type PaymentRecord } from '../../../core/domain/payment.ts'
+import type { OpenCall } from '../../../core/payments/openCalls.ts'
+import type { SettleOutcome, Settler } from '../../../core/ports/chains/settler.ts'
+import type { PaymentChange } from '../../../core/ports/store/ledger.ts'
+import { PRICE } from '../buyers.ts'
+import type { Plant } from '../plant.ts'
 
 const settler = (change: (own: Settler) => Partial<Settler>): Plant => ({
   settler: (own) => Object.assign(Object.create(own) as Settler, change(own)),

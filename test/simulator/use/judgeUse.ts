@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
-import type { PaymentRecord } from '../../core/domain/payment.ts'
-import type { Signed } from './buyers.ts'
-import { PRICE } from './buyers.ts'
+import type { PaymentRecord } from '../../../core/domain/payment.ts'
+import type { Signed } from '../buyers.ts'
+import { PRICE } from '../buyers.ts'
+import type { Run } from '../seller.ts'
+import type { World } from '../world.ts'
 import { dueFor, isMeteredLink, type RunUse } from './metering.ts'
-import type { Run } from './seller.ts'
-import type { World } from './world.ts'
 
 type UsedRun = Run & { readonly use: RunUse }
 

@@ -1,6 +1,6 @@
-import type { UsePrice } from '../../core/domain/pricing.ts'
-import { PRICE, type Signed } from './buyers.ts'
-import type { World } from './world.ts'
+import type { UsePrice } from '../../../core/domain/pricing.ts'
+import { PRICE, type Signed } from '../buyers.ts'
+import type { World } from '../world.ts'
 
 /** In one seed of so many, links have a price by use. Gateways share no settling key in these. */
 export const METERED_EVERY = 5

@@ -1,12 +1,12 @@
-import type { PurchaseNote } from '../../core/payments/purchase.ts'
-import { type Exchange, handled, type Reply } from '../../core/plugin/gateway.ts'
-import type { HeldResponse } from '../../core/ports/responseBuffer.ts'
-import { BuyerLeft } from '../../plugins/upstream/failure.ts'
-import type { Limits } from '../../plugins/upstream/options.ts'
-import type { Slot } from '../../plugins/upstream/slots.ts'
-import { StreamedResponse } from '../../plugins/upstream/streamedResponse.ts'
+import type { PurchaseNote } from '../../../core/payments/purchase.ts'
+import { type Exchange, handled, type Reply } from '../../../core/plugin/gateway.ts'
+import type { HeldResponse } from '../../../core/ports/responseBuffer.ts'
+import { BuyerLeft } from '../../../plugins/upstream/failure.ts'
+import type { Limits } from '../../../plugins/upstream/options.ts'
+import type { Slot } from '../../../plugins/upstream/slots.ts'
+import { StreamedResponse } from '../../../plugins/upstream/streamedResponse.ts'
+import type { Scheduler } from '../scheduler.ts'
 import type { RunUse, StreamEnd } from './metering.ts'
-import type { Scheduler } from './scheduler.ts'
 
 const limits = {
   slowestBytesPerSecond: 1_000,
