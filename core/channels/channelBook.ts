@@ -189,12 +189,15 @@ export class ChannelBook {
   async store(open: OpenChannel): Promise<boolean> {
     if (open.isStored) return true
     const { channels, lease } = this.#deps
-    const owned = await channels.open(open.channel, lease.current.id)
+    const { channel } = open
+    const owned = await channels.open(channel, lease.current.id)
     if ('ownedBy' in owned || owned.channel.charged !== open.channel.charged) {
       this.drop(open)
       return false
     }
     open.isStored = true
+    // The contract may have been read again during the write.
+    if (open.channel !== channel) await channels.update(channel.id, open.channel)
     return true
   }
 

@@ -16,7 +16,7 @@ import {
   refuse,
   unavailable,
 } from './channelCall.ts'
-import { deposit } from './deposit.ts'
+import { assertCovered, deposit } from './deposit.ts'
 import type { ChannelNetwork } from './offers.ts'
 import { type OpenChannel, type Turn, WAIT_MS } from './openChannel.ts'
 import { channelReasons as reasons } from './reasons.ts'
@@ -174,7 +174,11 @@ export class ChannelCalls {
       const known = this.#judge(call, open)
       if (known !== undefined) return known
       if (call.payment.type === 'deposit') await deposit(call, open, this.book, link.storeId)
-      if (await this.book.store(open)) return undefined
+      if (await this.book.store(open)) {
+        // The contract may have been read again while the row was written.
+        assertCovered(call, open)
+        return undefined
+      }
       // Another process has stored the new channel meanwhile.
       this.#release(call)
     }
@@ -225,7 +229,7 @@ export class ChannelCalls {
   #judge(call: ChannelCall, open: OpenChannel): undefined | Promise<ChannelResponse | undefined> {
     const { payment, offer, requestHash } = call
     const { channel } = open
-    const { charged, totalClaimed, balance } = channel
+    const { charged, totalClaimed } = channel
     const { maxClaimable, signature } = payment
     const isLast = maxClaimable === charged && signature === channel.signature
     if (isLast && requestHash !== null && requestHash === open.lastRequestHash && charged > totalClaimed)
@@ -237,18 +241,7 @@ export class ChannelCalls {
     }
     if (performance.now() - open.readAtMs > (1_000 * channel.config.withdrawDelay) / UNREAD_PARTS)
       throw unavailable(reasons.rpc, 'The chain was not read for too long to sell on payment channels.')
-    if (payment.type === 'voucher') {
-      if (balance === 0n)
-        throw refuse(
-          reasons.notFound,
-          'Expected a channel with a deposit, got none in the contract. Deposit first.',
-        )
-      if (maxClaimable > open.maxTotal)
-        throw refuse(
-          reasons.exceedsBalance,
-          `Expected a voucher of at most ${open.maxTotal} atomic units, which is the deposit less requested withdrawals and refunds, got one over ${maxClaimable}. Nothing was charged. Deposit more.`,
-        )
-    }
+    if (payment.type === 'voucher') assertCovered(call, open)
     assertSigned(call)
     call.before = charged
     return undefined

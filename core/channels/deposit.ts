@@ -1,3 +1,4 @@
+import type { TollgateError } from '../errors/error.ts'
 import type { ChannelBook } from './channelBook.ts'
 import { type ChannelCall, refuse, unavailable } from './channelCall.ts'
 import type { OpenChannel } from './openChannel.ts'
@@ -43,11 +44,7 @@ export async function deposit(
   switch (sent.status) {
     case 'pending':
     case 'done':
-      throw refuse(
-        'settlement_pending',
-        'The deposit was sent, and is not in a block yet. Repeat the same call with the same payment; do not deposit again.',
-        'settlement_pending',
-      )
+      throw depositPending()
     case 'reverted':
       throw refuse(reasons.depositFailed, 'The deposit was mined and reverted. Nothing was charged.')
     case 'refused':
@@ -55,3 +52,26 @@ export async function deposit(
       throw refuse(reasons.depositSimulation, `The deposit would fail on chain: ${sent.message}`)
   }
 }
+
+/** Refuses a voucher over more than the contract has for it. */
+export function assertCovered({ payment: { type, maxClaimable } }: ChannelCall, open: OpenChannel): void {
+  const { channel, maxTotal } = open
+  if (maxClaimable <= maxTotal) return
+  if (type === 'deposit') throw depositPending()
+  if (channel.balance === 0n)
+    throw refuse(
+      reasons.notFound,
+      'Expected a channel with a deposit, got none in the contract. Deposit first.',
+    )
+  throw refuse(
+    reasons.exceedsBalance,
+    `Expected a voucher of at most ${maxTotal} atomic units, which is the deposit less requested withdrawals and refunds, got one over ${maxClaimable}. Nothing was charged. Deposit more.`,
+  )
+}
+
+const depositPending = (): TollgateError =>
+  refuse(
+    'settlement_pending',
+    'The deposit was sent, and is not in a block yet. Repeat the same call with the same payment; do not deposit again.',
+    'settlement_pending',
+  )

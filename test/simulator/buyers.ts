@@ -123,6 +123,8 @@ export function ask(
   void transport.ended.then((got) => {
     if (got !== undefined) asked.gotAtMs = scheduler.nowMs
     world.tell('got', payment.nonce, what, got?.status, got?.body)
+    // No transfer would show that this call was sold.
+    if (got?.status === 200 && x.chargeAtomic === 0n && world.fails(0.2)) world.powerCut()
   })
   world.tell('ask', payment.nonce, payment.key.slice(0, 6), what, process.name)
   const standsMs = Math.max(0, process.frozenUntilMs - startedAtMs)
