@@ -207,6 +207,32 @@ export async function channelBooksContract(t: Test, make: Make): Promise<void> {
     t.same(await under.channelBooks.debts('store-2'), [])
   })
 
+  t.test('what is claimed and not paid out is known by wallet, until it is paid out', async (t) => {
+    const under = await makeStore(t)
+    const { channels, channelBooks } = under
+    const payout = { storeId: 'store-1', receiver: hex('33', 20), token, dueAtomic: 30_000n }
+    const shared = { ...payout, storeId: 'store-2' }
+    const other = { ...payout, receiver: hex('34', 20), dueAtomic: 2n ** 100n }
+    await channels.notePayouts(network, [payout, shared, other])
+    await channels.notePayouts('eip155:1', [payout])
+    const sortedOf = async () =>
+      (await channels.payouts(network)).toSorted((a, b) =>
+        a.storeId + a.receiver < b.storeId + b.receiver ? -1 : 1,
+      )
+    t.same(await sortedOf(), [payout, other, shared])
+    const here = { network, token }
+    t.same(await channelBooks.payoutsDue('store-2'), [{ ...here, dueAtomic: 30_000n }])
+    const bySum = (await channelBooks.payoutsDue()).filter((one) => one.network === network)
+    t.same(bySum, [{ ...here, dueAtomic: 2n ** 100n + 30_000n }], 'a wallet of two stores counts once')
+    await channels.notePayouts(network, [
+      { ...payout, dueAtomic: 0n },
+      { ...shared, dueAtomic: 1n },
+    ])
+    t.same(await sortedOf(), [other, { ...shared, dueAtomic: 1n }])
+    await channels.notePayouts(network, [])
+    t.same(await channelBooks.payoutsDue('store-3'), [])
+  })
+
   t.test(
     'money that was claimed before is no revenue, and calls that a restored database lacks are',
     async (t) => {
