@@ -102,7 +102,7 @@ export interface AdminApiDeps {
   readonly purchases: Purchases
   readonly fees: Fees
   readonly channels: Pick<Channels, 'earnings'>
-  readonly channelBooks: Pick<ChannelBooks, 'page' | 'debts'>
+  readonly channelBooks: Pick<ChannelBooks, 'page' | 'debts' | 'payoutsDue'>
   readonly stats: Stats
   readonly healthChecks: HealthChecks
   readonly reviews: Reviews

@@ -146,6 +146,12 @@ async function admit(api: Api, body: Infer<typeof reviewBody>): Promise<Review> 
       'FORBIDDEN',
       'Expected a purchase of a link, but this purchase was a payment session without a link, which cannot be reviewed.',
     )
+  // A seller could otherwise collect reviews for nothing, by calls that cost 0.
+  if (purchase.amountAtomic === 0n)
+    throw new TollgateError(
+      'FORBIDDEN',
+      'Expected a purchase that was paid for, but this call was charged 0. Review a call that has cost something.',
+    )
   if (await isOwnWallet(api, purchase))
     throw new TollgateError(
       'FORBIDDEN',

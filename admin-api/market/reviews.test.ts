@@ -80,6 +80,17 @@ t.test('who may not review hears why', async (t) => {
     t.equal(response.body.error.code, code, name)
     if (status === 404) t.equal(response.body.error.message, 'No purchase has this id.', name)
   }
+  const free = await sell(f.db, {
+    storeId: store.id,
+    linkId: link.id,
+    amount: '0',
+    atMs: f.clock.nowMs,
+    buyer: buyer.toLowerCase(),
+    reviewToken: token,
+  })
+  const unpaid = await review(free)
+  t.equal(unpaid.status, 403, 'a call that was charged nothing')
+  t.match(unpaid.body.error, { code: 'FORBIDDEN', message: /was charged 0/ })
   const own = await buy(link, store.wallet.address)
   const self = await review(own, { wallet: store.wallet.address })
   t.equal(self.status, 403)

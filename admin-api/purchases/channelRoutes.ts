@@ -4,7 +4,12 @@ import { unclaimed, writtenOff } from '../../core/domain/channel.ts'
 import { formatAmount } from '../../core/domain/money.ts'
 import { chainNameOf, type NetworkId } from '../../core/domain/network.ts'
 import { checksumAddress } from '../../core/evm/hex.ts'
-import type { ChannelAccount, ChannelBooks, ChannelDebt } from '../../core/ports/store/channelBooks.ts'
+import type {
+  ChannelAccount,
+  ChannelBooks,
+  ChannelDebt,
+  ChannelPayoutsDue,
+} from '../../core/ports/store/channelBooks.ts'
 import type { ChannelEarnings, Channels } from '../../core/ports/store/channels.ts'
 import type { Api } from '../deps.ts'
 import { callerOf } from '../http/callers.ts'
@@ -40,7 +45,13 @@ const sums = {
   ),
 }
 
-export const channelTotals = exactly({ ...unit, ...sums })
+export const channelTotals = exactly({
+  ...unit,
+  ...sums,
+  notPaidOut: field.text(
+    'What was claimed and is still in the contract, when the gateway last read it. The next claim pays it to your wallet.',
+  ),
+})
 
 const channelSchema = exactly({
   id: field.text('The id of the channel, as in the contract.'),
@@ -80,19 +91,29 @@ export async function channelTotalsOf(
     assets,
   }: {
     readonly channels: Pick<Channels, 'earnings'>
-    readonly channelBooks: Pick<ChannelBooks, 'debts'>
+    readonly channelBooks: Pick<ChannelBooks, 'debts' | 'payoutsDue'>
     readonly assets: readonly Asset[]
   },
   storeId?: string,
 ) {
-  const [earnings, debts] = await Promise.all([channels.earnings(storeId), channelBooks.debts(storeId)])
-  return earnings.map((one) => totalsView(assets, one, debts))
+  const [earnings, debts, payouts] = await Promise.all([
+    channels.earnings(storeId),
+    channelBooks.debts(storeId),
+    channelBooks.payoutsDue(storeId),
+  ])
+  return earnings.map((one) => totalsView(assets, one, debts, payouts))
 }
 
-function totalsView(assets: readonly Asset[], earned: ChannelEarnings, debts: readonly ChannelDebt[]) {
+function totalsView(
+  assets: readonly Asset[],
+  earned: ChannelEarnings,
+  debts: readonly ChannelDebt[],
+  payouts: readonly ChannelPayoutsDue[],
+) {
   const { network, asset: token, calls, chargedAtomic, claimedAtomic } = earned
   const { decimals, currency, asset } = unitOf(assets, network, token)
-  const debt = debts.find((one) => one.network === network && one.token === token)
+  const isSame = (one: ChannelPayoutsDue | ChannelDebt) => one.network === network && one.token === token
+  const debt = debts.find(isSame)
   const amount = (atomic: bigint) => formatAmount(atomic, decimals, 2)
   return {
     currency,
@@ -104,6 +125,7 @@ function totalsView(assets: readonly Asset[], earned: ChannelEarnings, debts: re
     claimed: amount(claimedAtomic),
     unclaimed: amount(debt?.unclaimedAtomic ?? 0n),
     writtenOff: amount(debt?.writtenOffAtomic ?? 0n),
+    notPaidOut: amount(payouts.find(isSame)?.dueAtomic ?? 0n),
   }
 }
 

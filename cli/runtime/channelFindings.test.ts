@@ -41,7 +41,7 @@ function partsWith(channels: Map<string, Channel>, unsettled: bigint) {
         if (ids.includes(at)) channels.set(at, { ...channel, charged: 20n, totalClaimed: 20n })
       return ids.map((id) => channels.get(id)!)
     },
-    unsettled: async () => unsettled,
+    unsettled: async () => [unsettled],
     signsFor: () => true,
     isSigned: () => true,
   }

@@ -79,8 +79,8 @@ async function statesOf(
         const payee = `${network} ${receiver} ${token}`
         if (payees.has(payee)) continue
         payees.add(payee)
-        const left = await chain.unsettled(receiver, token)
-        if (left > 0n)
+        const [left] = await chain.unsettled([channel.config])
+        if (left! > 0n)
           found.push(
             warning(
               subject,

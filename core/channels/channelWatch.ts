@@ -12,6 +12,7 @@ import type { Clock } from '../ports/clock.ts'
 import type { Log } from '../ports/log.ts'
 import type { Channels, UnclaimedChannel } from '../ports/store/channels.ts'
 import type { ChannelBook } from './channelBook.ts'
+import { notePayouts } from './channelPayouts.ts'
 import type { ChannelNetwork } from './offers.ts'
 
 /** Channels that are read from the chain in one request, and claimed in one transaction. */
@@ -73,15 +74,19 @@ export class ChannelWatch {
     }
     if (!claims()) return
     const due: Channel[] = []
+    const seen = new Map<string, Channel>()
     for (let after: ChannelId | null = null; !signal.aborted; ) {
       const page: UnclaimedChannel[] = await channels.unclaimed(chain.network, after, MAX_BATCH)
       if (page.length === 0) break
       due.push(...(await this.#dueOf(page)))
+      for (const { channel } of page)
+        seen.set(`${channel.storeId} ${channel.config.receiver} ${channel.config.token}`, channel)
       after = page.at(-1)!.channel.id
     }
     for (const [, group] of Map.groupBy(due, ({ config }) => config.receiverAuthorizer))
       for (let i = 0; i < group.length && !signal.aborted; i += MAX_BATCH)
         await this.#claim(group.slice(i, i + MAX_BATCH))
+    await notePayouts({ channels, chain }, seen.values())
   }
 
   /** Brings the rows of a page up to date. @returns the channels to claim, with their state in the contract */

@@ -1,9 +1,8 @@
 import type { Test } from 'tap'
-import type { Asset } from '../../core/domain/asset.ts'
-import type { Channel } from '../../core/domain/channel.ts'
 import type { ChannelCharge } from '../../core/ports/store/channels.ts'
 import { DAY_MS, HOUR_MS } from '../../core/ports/store/stats.ts'
 import type { DataStore } from '../../core/ports/store/store.ts'
+import { channelAsset, channelOf, chargeOf, hex } from './channelSamples.ts'
 import { type LedgerUnderTest, sampleLink, sampleStore, sell, startMs, type TestClock } from './samples.ts'
 import { endpoint } from './webhooks/webhookSamples.ts'
 
@@ -14,56 +13,9 @@ type Under = Omit<LedgerUnderTest, 'ledger'> &
   > & { readonly clock: TestClock }
 type Make = (t: Test) => Promise<Under>
 
-const network = 'eip155:84532'
-const hex = (byte: string, bytes: number): string => `0x${byte.repeat(bytes)}`
-const token = hex('5a', 20)
-
-const asset: Asset = {
-  network,
-  address: hex('5A', 20),
-  symbol: 'USDC',
-  decimals: 6,
-  feeBps: 500,
-  usdPerUnit: '1',
-}
-
-const channelOf = (byte: string, more: Partial<Channel> = {}): Channel => ({
-  id: hex(byte, 32),
-  network,
-  storeId: 'store-1',
-  config: {
-    payer: hex(byte, 20),
-    payerAuthorizer: hex('22', 20),
-    receiver: hex('33', 20),
-    receiverAuthorizer: hex('44', 20),
-    token,
-    withdrawDelay: 3_600,
-    salt: hex('66', 32),
-  },
-  charged: 0n,
-  signature: null,
-  balance: 1_000_000n,
-  totalClaimed: 0n,
-  pendingWithdrawal: 0n,
-  withdrawRequestedAtSeconds: 0,
-  refundNonce: 0n,
-  ...more,
-})
-
-const chargeOf = (byte: string, before: bigint, more: Partial<ChannelCharge> = {}): ChannelCharge => ({
-  id: hex(byte, 32),
-  owner: 1,
-  network,
-  asset: asset.address,
-  storeId: 'store-1',
-  linkId: 'link-1',
-  amountAtomic: 10_000n,
-  before,
-  signature: hex('77', 65),
-  requestHash: 'request',
-  response: null,
-  ...more,
-})
+const network = channelAsset.network
+const token = channelAsset.address.toLowerCase()
+const asset = channelAsset
 
 /** Charges a channel this often, after what it was charged. */
 async function charge(under: Under, byte: string, times: number, more: Partial<ChannelCharge> = {}) {
@@ -193,6 +145,29 @@ export async function channelBooksContract(t: Test, make: Make): Promise<void> {
     t.same(await under.channelBooks.wrongTotals(), [])
   })
 
+  t.test('fees are those of the sum of the claims, also after a claim has left the chain', async (t) => {
+    const under = await makeStore(t)
+    const { channels, fees } = under
+    const claimed = async (byte: string, totalClaimed: bigint) => {
+      await channels.update(hex(byte, 32), channelOf(byte, { totalClaimed }))
+      await bookAll(under)
+    }
+    const feesOf = async () => (await fees.months('store-1'))[0]!.feesAtomic
+    await charge(under, 'ab', 1, { amountAtomic: 100n })
+    await charge(under, 'cd', 1, { amountAtomic: 100n })
+    for (const total of [19n, 38n, 57n]) await claimed('ab', total)
+    t.equal(await feesOf(), 2n, '5 % of 57')
+    await claimed('cd', 13n)
+    t.equal(await feesOf(), 3n, '5 % of 70')
+    await claimed('ab', 19n)
+    t.equal(await feesOf(), 1n, '5 % of 32')
+    await claimed('ab', 0n)
+    await claimed('cd', 0n)
+    t.equal(await feesOf(), 0n)
+    await claimed('cd', 100n)
+    t.equal(await feesOf(), 5n)
+  })
+
   t.test('what a withdrawal has left without balance is written off', async (t) => {
     const under = await makeStore(t)
     await charge(under, 'ab', 4)
@@ -205,6 +180,32 @@ export async function channelBooksContract(t: Test, make: Make): Promise<void> {
       { unclaimedAtomic: 5_000n, writtenOffAtomic: 25_000n },
     ])
     t.same(await under.channelBooks.debts('store-2'), [])
+  })
+
+  t.test('what is claimed and not paid out is known by wallet, until it is paid out', async (t) => {
+    const under = await makeStore(t)
+    const { channels, channelBooks } = under
+    const payout = { storeId: 'store-1', receiver: hex('33', 20), token, dueAtomic: 30_000n }
+    const shared = { ...payout, storeId: 'store-2' }
+    const other = { ...payout, receiver: hex('34', 20), dueAtomic: 2n ** 100n }
+    await channels.notePayouts(network, [payout, shared, other])
+    await channels.notePayouts('eip155:1', [payout])
+    const sortedOf = async () =>
+      (await channels.payouts(network)).toSorted((a, b) =>
+        a.storeId + a.receiver < b.storeId + b.receiver ? -1 : 1,
+      )
+    t.same(await sortedOf(), [payout, other, shared])
+    const here = { network, token }
+    t.same(await channelBooks.payoutsDue('store-2'), [{ ...here, dueAtomic: 30_000n }])
+    const bySum = (await channelBooks.payoutsDue()).filter((one) => one.network === network)
+    t.same(bySum, [{ ...here, dueAtomic: 2n ** 100n + 30_000n }], 'a wallet of two stores counts once')
+    await channels.notePayouts(network, [
+      { ...payout, dueAtomic: 0n },
+      { ...shared, dueAtomic: 1n },
+    ])
+    t.same(await sortedOf(), [other, { ...shared, dueAtomic: 1n }])
+    await channels.notePayouts(network, [])
+    t.same(await channelBooks.payoutsDue('store-3'), [])
   })
 
   t.test(

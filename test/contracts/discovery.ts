@@ -4,13 +4,15 @@ import type { Link } from '../../core/domain/link.ts'
 import { type Discovery, type DiscoveryQuery, wordsOf } from '../../core/ports/store/discovery.ts'
 import type { Links } from '../../core/ports/store/links.ts'
 import type { Reviews } from '../../core/ports/store/reviews.ts'
+import type { DataStore } from '../../core/ports/store/store.ts'
 import type { Stores } from '../../core/ports/store/stores.ts'
+import { channelAsset, channelOf, chargeOf, hex } from './channelSamples.ts'
 import { sampleReview } from './reviews.ts'
 import { type LedgerUnderTest, sampleKey, sampleLink, sampleStore, sell, startMs } from './samples.ts'
 
 const DAY_MS = 24 * 60 * 60 * 1000
 
-export interface DiscoveryUnderTest extends LedgerUnderTest {
+export interface DiscoveryUnderTest extends LedgerUnderTest, Pick<DataStore, 'channels' | 'channelBooks'> {
   readonly discovery: Discovery
   readonly reviews: Reviews
   readonly links: Links
@@ -232,6 +234,70 @@ export function discoveryContract(t: Test, make: (t: Test) => Promise<DiscoveryU
     t.strictSame((await ids({ sort: 'popular' })).slice(0, 2), ['few', 'many'])
     await recount(startMs + 32 * DAY_MS)
     t.strictSame(await ids({ sort: 'popular' }), ['none', 'own', 'old', 'many', 'few'], 'a month later')
+  })
+
+  t.test(
+    'calls by channels make a link popular, and a wallet that pays in both ways is one buyer',
+    async (t) => {
+      const under = await market(t)
+      const { add, ids, buy, recount, discovery } = under
+      for (const id of ['channels', 'both', 'own', 'none']) await add(id)
+      const wallet = (byte: string) => hex(byte, 20)
+      /** A call by the channel of a wallet, which is then booked. */
+      const call = async (linkId: string, byte: string) => {
+        const id = hex(byte, 32)
+        const { config } = channelOf(byte)
+        await under.channels.open(
+          channelOf(byte, { storeId: 's1', config: { ...config, payer: wallet(byte) } }),
+          1,
+        )
+        const taken = await under.channels.take(id, 1)
+        if (taken === undefined || 'ownedBy' in taken) throw new Error('Expected to own the channel.')
+        await under.channels.charge(chargeOf(byte, taken.channel.charged, { linkId, storeId: 's1' }))
+        await under.channelBooks.book([channelAsset], 10)
+      }
+      for (const byte of ['a1', 'a2', 'a3']) await call('channels', byte)
+      await call('both', 'b1')
+      await call('both', 'b1')
+      await buy('both', wallet('B1'))
+      await buy('both', wallet('b2'))
+      await call('own', '22')
+      await recount()
+      t.strictSame(await ids({ sort: 'popular' }), ['channels', 'both', 'none', 'own'])
+      const { links } = await discovery.search({ ...page, sort: 'popular' })
+      t.strictSame(
+        links.map(({ id, buyers }) => [id, buyers]),
+        [
+          ['channels', 3],
+          ['both', 2],
+          ['none', 0],
+          ['own', 0],
+        ],
+      )
+      await call('none', 'c1')
+      await recount()
+      t.match(await ids({ sort: 'popular' }), ['channels', 'both', 'none', 'own'])
+      t.equal((await discovery.search(page)).links.find(({ id }) => id === 'none')?.buyers, 1)
+    },
+  )
+
+  t.test('a call that was charged 0 makes no link popular', async (t) => {
+    const under = await market(t)
+    await under.add('free')
+    await under.add('paid')
+    for (const n of [1, 2, 3]) {
+      const sale = { linkId: 'free', storeId: 's1', buyerWallet: `0x${n}`, amountAtomic: 0n, feeAtomic: 0n }
+      await sell(under, `free${n}`, `0xf${n}`, { ...sale, priceUsd: '0' })
+    }
+    await under.buy('paid', '0x1')
+    await under.add('newest')
+    await under.recount()
+    t.strictSame(await under.ids({ sort: 'popular' }), ['paid', 'newest', 'free'])
+    const { links } = await under.discovery.search(page)
+    t.strictSame(
+      links.map(({ buyers }) => buyers),
+      [0, 1, 0],
+    )
   })
 
   t.test('popularity halves in a week without a sale', async (t) => {

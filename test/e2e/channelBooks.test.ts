@@ -5,7 +5,7 @@ import { encodeFunctionData } from 'viem'
 import { generatePrivateKey } from 'viem/accounts'
 import batchSettlement from '../../localnet/evm/artefacts/BatchSettlement.json' with { type: 'json' }
 import { BATCH_SETTLEMENT_ADDRESS } from '../../localnet/evm/startLocalEvm.ts'
-import { channelsSection } from './helpers/channelBuyer.ts'
+import { channelsSection, newChannelBuyer } from './helpers/channelBuyer.ts'
 import { startSale, watchNow } from './helpers/channelSale.ts'
 import type { Product } from './helpers/product.ts'
 
@@ -53,6 +53,26 @@ t.test('a deposit is no revenue, a charged call is, and the fee is owed once it 
   t.match(response.headers.get('content-type'), 'text/csv')
   t.match(text, /^id,openedAt,payer.*\r\n0x[0-9a-f]{64},.*,4,0\.04,0\.04,0\.00,0\.00,0\.10,0\.00,USDC,base/)
   t.match(await findingsOf(product), [{ ok: true, message: '1 channels, 0 with unclaimed money' }])
+})
+
+t.test('what a refund has claimed is shown as not paid out, until the next claim pays it', async (t) => {
+  const { product, evm, url, buyer } = await startSale(t, { claimAmount: '0.01' })
+  await buyer.scheme.refund(url)
+  const due = { calls: 1, earned: '0.01', claimed: '0.01', unclaimed: '0.00', notPaidOut: '0.01' }
+  await watchNow(product)
+  await bookNow(product)
+  t.equal(await evm.balance(product.wallets.base), 0n)
+  t.match(await dataOf(product, 'channels'), { totals: [due] })
+  t.match(await findingsOf(product), [
+    { ok: true },
+    { isWarning: true, message: /10000 atomic units.*not paid out/ },
+  ])
+
+  t.equal((await (await newChannelBuyer(product.chains)).fetch(url)).status, 200)
+  await watchNow(product)
+  await bookNow(product)
+  t.equal(await evm.balance(product.wallets.base), 20_000n)
+  t.match(await dataOf(product, 'channels'), { totals: [{ claimed: '0.02', notPaidOut: '0.00' }] })
 })
 
 t.test('what a withdrawal leaves without balance is written off, and both sides see it', async (t) => {

@@ -59,10 +59,20 @@ function tests(browser: Browser): void {
       site.clock.nowMs += 1_000
     }
     await channelBooks.book(builtInAssets, 100)
+    const payout = {
+      storeId,
+      receiver: `0x${'a1'.repeat(20)}`,
+      token: token.toLowerCase(),
+      dueAtomic: 2_000_000n,
+    }
+    await channels.notePayouts(network, [payout])
     const { page, problems } = await openDashboard(t, browser, view, seller.inBrowser)
     const card = page.locator('section', { has: page.getByRole('heading', { name: 'Payment channels' }) })
     await card.waitFor()
-    t.match(await card.textContent(), /Earned.*26\.25.*Claimed.*3.*Unclaimed.*22\.75.*Written off.*0\.50/s)
+    t.match(
+      await card.textContent(),
+      /Earned.*26\.25.*Claimed.*3.*Not paid out.*2.*Unclaimed.*22\.75.*Written off.*0\.50/s,
+    )
     t.match(await card.textContent(), /Being withdrawn/)
     await card.getByRole('button', { name: 'Show more' }).click()
     await card.getByRole('row').nth(6).waitFor()

@@ -10,6 +10,7 @@ export interface ChannelTotalsResponse {
   readonly claimed: string
   readonly unclaimed: string
   readonly writtenOff: string
+  readonly notPaidOut: string
 }
 
 /** Tiles with what channels have earned, by token. */
@@ -20,6 +21,7 @@ export const ChannelTotals = ({ totals }: { readonly totals: readonly ChannelTot
       <dl class="shell-tiles">
         <${Tile} title="Earned" value=${one.earned} currency=${one.currency} />
         <${Tile} title="Claimed" value=${one.claimed} currency=${one.currency} />
+        ${Number(one.notPaidOut) > 0 && html`<${Tile} title="Not paid out" value=${one.notPaidOut} currency=${one.currency} />`}
         <${Tile} title="Unclaimed" value=${one.unclaimed} currency=${one.currency} />
         ${Number(one.writtenOff) > 0 && html`<${Tile} title="Written off" value=${one.writtenOff} currency=${one.currency} />`}
       </dl>

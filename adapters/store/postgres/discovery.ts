@@ -7,7 +7,7 @@ import type {
   DiscoverySort,
   FoundLinks,
 } from '../../../core/ports/store/discovery.ts'
-import { DAY_MS } from '../../../core/ports/store/stats.ts'
+import { DAY_MS, HOUR_MS } from '../../../core/ports/store/stats.ts'
 import { boundedQueue } from '../../boundedQueue.ts'
 import { popularityFrom, toFoundLink } from '../sql/discoveryRows.ts'
 import type { Row } from '../sql/rows.ts'
@@ -126,13 +126,18 @@ function orderOf(sort: DiscoverySort, { words = [] }: DiscoveryQuery): RawBuilde
 }
 
 /**
- * Buyers of a link, without the store's own wallets. These are the wallets that sign in to the store and those that it is paid to.
+ * Buyers of a link by transfers and channels. Calls that were charged 0 and calls by the store's own wallets do not count, because
+ * they cost the seller nothing. Own wallets are those that sign in to the store and those that it is paid to.
  */
 const demandOf = (linkId: string, nowMs: number): RawBuilder<Row> => sql<Row>`
-  WITH others AS (
+  WITH sold AS (
     SELECT wallet_of(u.network, u.buyer_wallet) AS wallet, u.created_at_ms FROM purchases u
-    WHERE u.link_id = ${linkId} AND u.status IN ('settled', 'delivered')
-      AND NOT is_own_wallet((SELECT store_id FROM links WHERE id = ${linkId}), wallet_of(u.network, u.buyer_wallet)))
+    WHERE u.link_id = ${linkId} AND u.status IN ('settled', 'delivered') AND u.amount_atomic <> '0'
+    UNION ALL SELECT k.payer, s.at * ${sql.lit(HOUR_MS)} FROM channel_sales s JOIN channel_configs k ON k.id = s.id
+    WHERE s.link_id = ${linkId}),
+  others AS (
+    SELECT wallet, created_at_ms FROM sold
+    WHERE NOT is_own_wallet((SELECT store_id FROM links WHERE id = ${linkId}), wallet))
   SELECT count(*) AS sales, count(DISTINCT wallet) AS buyers, max(created_at_ms) AS last_sale_at_ms,
     count(DISTINCT wallet) FILTER (WHERE created_at_ms >= ${nowMs - POPULAR_MS}) AS payers,
     (SELECT (1.0 - 1.0 * sum(failed_probes) / nullif(sum(probes), 0))::double precision FROM link_days

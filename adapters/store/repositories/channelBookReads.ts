@@ -40,6 +40,12 @@ interface DebtRow {
   readonly covered: string
 }
 
+interface PayoutsRow {
+  readonly network: NetworkId
+  readonly token: string
+  readonly due: string
+}
+
 const toAccount = (row: AccountRow): ChannelAccount => {
   const channel = channelOf(row)
   const base = BigInt(row.base)
@@ -96,6 +102,15 @@ export function createChannelBooks(
           writtenOffAtomic,
         }
       })
+    },
+
+    async payoutsDue(storeId) {
+      const ofStore = storeId === undefined ? nothing : part`WHERE store_id = ${storeId}`
+      // Stores can share a wallet, which the contract owes once.
+      const rows = await readsFor(storeId ?? 'operator').all<PayoutsRow>`
+        SELECT network, token, ${sumOf('due')} AS due
+        FROM (SELECT DISTINCT network, receiver, token, due FROM channel_payouts ${ofStore}) n GROUP BY network, token`
+      return rows.map(({ network, token, due }) => ({ network, token, dueAtomic: BigInt(due) }))
     },
 
     async audit(after, limit) {

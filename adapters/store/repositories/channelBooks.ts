@@ -171,6 +171,12 @@ function* addSales(tx: Tx, sums: readonly SumRow[]): Steps<void> {
   yield* tx.run`DELETE FROM channel_sums WHERE (id, link_id, at) IN (
     SELECT ${idOf('n')}, n.link_id, n.at FROM ${table('n', keyColumns, moved)})`
   yield* addTo(tx, 'channel_sales', moved)
+  // Discovery counts the buyers of these links again.
+  const links = [...new Set(moved.map(({ link_id }) => link_id))].filter((id) => id !== '').toSorted()
+  const sold = links.map((link_id) => ({ link_id }))
+  yield* tx.run`INSERT INTO link_stats AS s (link_id, changed)
+    SELECT n.link_id, 1 FROM ${table('n', { link_id: 'text' }, sold)} ${whole}
+    ON CONFLICT (link_id) DO UPDATE SET changed = s.changed + 1`
 }
 
 /** Sums of this minute, for the webhooks of stores that subscribe to them. */
@@ -352,8 +358,10 @@ function* addFees(tx: Tx, claims: readonly DueRow[], assets: readonly Asset[]): 
     const was = yield* tx.one<{ claims: number; claimed: string; fees: string }>`SELECT * FROM channel_fees
       WHERE store_id = ${store_id} AND month = ${month} AND network = ${network} AND asset = ${asset}
         AND symbol = ${symbol} AND decimals = ${decimals}`
-    const plus = (before: string | undefined, added: readonly bigint[]) =>
-      String(added.reduce((sum, amount) => sum + amount, BigInt(before ?? 0)))
+    const before = BigInt(was?.claimed ?? 0)
+    const claimed = amounts.reduce((sum, amount) => sum + amount, before)
+    // A fee of each claim would be rounded down each time, and a claim that is taken back would not take back the same amount.
+    const fees = BigInt(was?.fees ?? 0) + feeOf(claimed, feeBps) - feeOf(before, feeBps)
     yield* tx.run`INSERT INTO channel_fees ${row({
       store_id,
       month,
@@ -365,11 +373,8 @@ function* addFees(tx: Tx, claims: readonly DueRow[], assets: readonly Asset[]): 
         (sum, amount) => sum + (amount > 0n ? 1 : amount < 0n ? -1 : 0),
         was?.claims ?? 0,
       ),
-      claimed: plus(was?.claimed, amounts),
-      fees: plus(
-        was?.fees,
-        amounts.map((amount) => feeOf(amount, feeBps)),
-      ),
+      claimed: String(claimed),
+      fees: String(fees),
     })} ON CONFLICT (store_id, month, network, asset, symbol, decimals) DO UPDATE SET claims = excluded.claims,
       claimed = excluded.claimed, fees = excluded.fees`
   }

@@ -8,6 +8,7 @@ import {
 import type { NetworkId } from '../../../core/domain/network.ts'
 import type {
   ChannelEarnings,
+  ChannelPayout,
   ChannelResponse,
   Channels,
   OwnedChannel,
@@ -23,6 +24,7 @@ import {
   row,
   type Steps,
   type Tx,
+  table,
   words,
 } from './transaction.ts'
 
@@ -189,6 +191,20 @@ export const channelWrites = {
       yield* tx.run`UPDATE channels SET owner = ${next} WHERE id = ${bytesOf(id)} AND owner = ${owner}`
   },
 
+  *notePayouts(tx: Tx, network: NetworkId, payouts: readonly ChannelPayout[]): Steps<void> {
+    const rows = payouts.map(({ storeId, receiver, token, dueAtomic }) => ({
+      store_id: storeId,
+      receiver,
+      token,
+      due: String(dueAtomic),
+    }))
+    const columns = { store_id: 'text', receiver: 'text', token: 'text', due: 'text' } as const
+    yield* tx.run`DELETE FROM channel_payouts WHERE network = ${network} AND (store_id, receiver, token) IN
+      (SELECT n.store_id, n.receiver, n.token FROM ${table('n', columns, rows)})`
+    yield* tx.run`INSERT INTO channel_payouts (store_id, network, receiver, token, due)
+      SELECT n.store_id, ${network}, n.receiver, n.token, n.due FROM ${table('n', columns, rows)} WHERE n.due <> '0'`
+  },
+
   *park(tx: Tx, id: ChannelId, untilMs: number, reason: string): Steps<void> {
     yield* tx.run`UPDATE channels SET parked_until_ms = ${untilMs}, parked_reason = ${reason}
       WHERE id = ${bytesOf(id)}`
@@ -257,6 +273,17 @@ export function createChannels(
       }))
     },
 
+    async payouts(network): Promise<ChannelPayout[]> {
+      const rows = await reads.all<PayoutRow>`
+        SELECT store_id, receiver, token, due FROM channel_payouts WHERE network = ${network}`
+      return rows.map(({ store_id, receiver, token, due }) => ({
+        storeId: store_id,
+        receiver,
+        token,
+        dueAtomic: BigInt(due),
+      }))
+    },
+
     async earnings(storeId): Promise<ChannelEarnings[]> {
       // CROSS JOIN makes SQLite start from what is not booked yet, which is less than the channels of a large store.
       const config = part`CROSS JOIN channel_configs k WHERE k.id = s.id
@@ -275,6 +302,13 @@ export function createChannels(
       }))
     },
   }
+}
+
+interface PayoutRow {
+  readonly store_id: string
+  readonly receiver: string
+  readonly token: string
+  readonly due: string
 }
 
 interface EarningsRow {

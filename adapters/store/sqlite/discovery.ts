@@ -1,7 +1,7 @@
 import type { SQLInputValue } from 'node:sqlite'
 import { POPULAR_MS, UPTIME_MS } from '../../../core/domain/popularity.ts'
 import type { Discovery, DiscoveryQuery, DiscoverySort } from '../../../core/ports/store/discovery.ts'
-import { DAY_MS } from '../../../core/ports/store/stats.ts'
+import { DAY_MS, HOUR_MS } from '../../../core/ports/store/stats.ts'
 import { popularityFrom, toFoundLink } from '../sql/discoveryRows.ts'
 import type { Database } from './connect.ts'
 import { reading } from './failure.ts'
@@ -164,7 +164,8 @@ function pageOf({ from, where, parameters }: Conditions, { sort, limit, offset }
 }
 
 /**
- * Buyers of a link, without the store's own wallets. These are the wallets that sign in to the store and those that it is paid to.
+ * Buyers of a link by transfers and channels. Calls that were charged 0 and calls by the store's own wallets do not count, because
+ * they cost the seller nothing. Own wallets are those that sign in to the store and those that it is paid to.
  */
 const demandOf = (linkId: string, nowMs: number): Statement => ({
   sql: `WITH own AS MATERIALIZED (
@@ -175,7 +176,9 @@ const demandOf = (linkId: string, nowMs: number): Statement => ({
         WHERE l.id = ?1 AND s.payout_solana IS NOT NULL),
     sold AS (
       SELECT CASE WHEN network LIKE 'eip155:%' THEN lower(buyer_wallet) ELSE buyer_wallet END AS wallet, created_at_ms
-      FROM purchases WHERE link_id = ?1 AND status IN ('settled', 'delivered')),
+      FROM purchases WHERE link_id = ?1 AND status IN ('settled', 'delivered') AND amount_atomic <> '0'
+      UNION ALL SELECT k.payer, s.at * ${HOUR_MS} FROM channel_sales s CROSS JOIN channel_configs k
+      WHERE s.link_id = ?1 AND k.id = s.id),
     others AS (SELECT * FROM sold WHERE wallet NOT IN own)
     SELECT count(*) AS sales, count(DISTINCT wallet) AS buyers, max(created_at_ms) AS last_sale_at_ms,
       count(DISTINCT CASE WHEN created_at_ms >= ?2 THEN wallet END) AS payers,

@@ -11,6 +11,9 @@ export interface ChannelRefund {
   readonly amount: AtomicAmount
 }
 
+/** A seller's wallet in a token. */
+export type ChannelPayee = Pick<ChannelConfig, 'receiver' | 'token'>
+
 /**
  * Payment channels on one chain (x402 scheme `batch-settlement`). Each transaction is sent by the network's settling keys. All of
  * them are safe to repeat: a deposit's authorization and a refund's nonce can be used once, and a claim names the total. So after a
@@ -31,8 +34,8 @@ export interface ChannelChain {
   isSigned(authorizer: string, channelId: ChannelId, maxClaimable: AtomicAmount, signature: string): boolean
   /** The states in the newest block, in order. Rejects if no node responds. */
   read(ids: readonly ChannelId[]): Promise<ChannelOnChain[]>
-  /** What was claimed for a receiver in a token, and is not paid out to it yet. Rejects if no node responds. */
-  unsettled(receiver: string, token: string): Promise<AtomicAmount>
+  /** What was claimed for each payee and is not paid out to it yet, in order. Rejects if no node responds. */
+  unsettled(payees: readonly ChannelPayee[]): Promise<AtomicAmount[]>
   /** Simulates and sends a deposit, and waits for its block. The gas counts for the store. */
   deposit(config: ChannelConfig, deposit: DepositAuthorization, storeId: StoreId): Promise<TransactOutcome>
   /**

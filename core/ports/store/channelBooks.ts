@@ -36,6 +36,14 @@ export interface ChannelDebt {
   readonly writtenOffAtomic: AtomicAmount
 }
 
+/** What was claimed in one token and is not paid out to the sellers yet. */
+export interface ChannelPayoutsDue {
+  readonly network: NetworkId
+  /** The token in lower case. */
+  readonly token: string
+  readonly dueAtomic: AtomicAmount
+}
+
 /** A channel with the sum of its booked and unbooked calls, from one moment. */
 export interface AuditedChannel {
   readonly channel: Channel
@@ -67,6 +75,11 @@ export interface ChannelBooks {
   page(storeId: StoreId, page: { readonly limit: number; readonly cursor?: string }): Promise<ChannelPage>
   /** What the channels of a store owe, by token. Of all stores, if none is given. Tokens without a debt are left out. */
   debts(storeId?: StoreId): Promise<ChannelDebt[]>
+  /**
+   * What the contract owes the wallets of a store, by token, when it was read last. Of all stores, if none is given. Tokens without such money
+   * are left out.
+   */
+  payoutsDue(storeId?: StoreId): Promise<ChannelPayoutsDue[]>
   /** Channels in the order of their ids, for a check of the ledger. */
   audit(after: string | null, limit: number): Promise<AuditedChannel[]>
   /** Stores whose totals are not the sums of their channels, as sentences. */

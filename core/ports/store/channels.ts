@@ -65,6 +65,15 @@ export interface ChannelEarnings {
   readonly claimedAtomic: AtomicAmount
 }
 
+/** What the contract owes a store's wallet: claimed, and not paid out yet. */
+export interface ChannelPayout {
+  readonly storeId: StoreId
+  /** The wallet in lower case, as is the token. */
+  readonly receiver: string
+  readonly token: string
+  readonly dueAtomic: AtomicAmount
+}
+
 /**
  * Payment channels. A row belongs to one process at a time, by the lease of that process, so that calls of a channel are judged one
  * after the other. Every method rejects with `store_unavailable` if the database does not respond.
@@ -124,6 +133,10 @@ export interface Channels {
   unclaimed(network: NetworkId, after: ChannelId | null, limit: number): Promise<UnclaimedChannel[]>
   /** Keeps a channel out of the claims until a time, because its claim would fail. */
   park(id: ChannelId, untilMs: number, reason: string): Promise<void>
+  /** Writes what the contract owes wallets, as it was read from the chain. Other wallets keep what they had. */
+  notePayouts(network: NetworkId, payouts: readonly ChannelPayout[]): Promise<void>
+  /** The wallets that the contract owes money. */
+  payouts(network: NetworkId): Promise<ChannelPayout[]>
   /** Sums of a store by token. Of all stores, if none is given. */
   earnings(storeId?: StoreId): Promise<ChannelEarnings[]>
 }

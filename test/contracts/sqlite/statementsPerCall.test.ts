@@ -146,9 +146,16 @@ const limits: Readonly<Record<string, readonly [requests: number, args: (i: numb
     'channels.take': [1, () => [channelId, 1]],
     'channels.update': [9, (i) => [channelId, { ...channel, totalClaimed: BigInt(i) }]],
     'channels.park': [1, () => [channelId, 1, 'r']],
-    'channelBooks.book': [16, () => [[channelToken], 10]],
+    'channelBooks.book': [17, () => [[channelToken], 10]],
     'channelBooks.addEvents': [2, () => [[channelToken], 10]],
     'channels.noteRefund': [1, () => [channelId, 1, { nonce: 1n, amount: 1n }]],
+    'channels.notePayouts': [
+      2,
+      (i) => [
+        'eip155:1',
+        [{ storeId: 's1', receiver: hex('03', 20), token: hex('05', 20), dueAtomic: BigInt(i) }],
+      ],
+    ],
     'channels.release': [2, () => [[channelId, hex('c2', 32)], 1, null]],
     'webhooks.remove': [2, (i) => [`e${i}`]],
   }

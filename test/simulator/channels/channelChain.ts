@@ -97,7 +97,7 @@ export function createSimulatedChannelChain(deps: ChannelChainDeps): ChannelChai
     },
 
     // A claim of the simulated contract pays out at once.
-    unsettled: async () => 0n,
+    unsettled: async (payees) => payees.map(() => 0n),
 
     deposit: (config, { amount, salt, validBefore }) =>
       transact([

@@ -86,10 +86,14 @@ export function createEvmChannelChain(options: EvmChannelChainOptions): ChannelC
       })
     },
 
-    async unsettled(receiver, token) {
-      const [response] = await rpc.many([reading(receiverCall(receiver, token))])
-      if (!response?.ok) throw new RpcUnreachable(`the payouts of ${receiver} on ${network} cannot be read`)
-      return unsettledIn(response.result)
+    async unsettled(payees) {
+      const calls = payees.map(({ receiver, token }) => reading(receiverCall(receiver, token)))
+      const responses = await rpc.many(calls)
+      return payees.map(({ receiver }, i) => {
+        const response = responses[i]
+        if (!response?.ok) throw new RpcUnreachable(`the payouts of ${receiver} on ${network} cannot be read`)
+        return unsettledIn(response.result)
+      })
     },
 
     deposit: (config, deposit, storeId) => settler.transact!(depositCall(config, deposit), storeId),

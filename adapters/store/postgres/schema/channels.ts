@@ -76,6 +76,14 @@ export const channels = `
     claimed text COLLATE "C" NOT NULL,
     PRIMARY KEY (store_id, network, token)
   );
+  CREATE TABLE channel_payouts (
+    store_id text COLLATE "C" NOT NULL,
+    network text COLLATE "C" NOT NULL,
+    receiver text COLLATE "C" NOT NULL,
+    token text COLLATE "C" NOT NULL,
+    due text COLLATE "C" NOT NULL,
+    PRIMARY KEY (store_id, network, receiver, token)
+  );
   CREATE TABLE channel_fees (
     store_id text COLLATE "C" NOT NULL,
     month text COLLATE "C" NOT NULL,

@@ -81,6 +81,15 @@ export const channels = [
     claimed TEXT NOT NULL,
     PRIMARY KEY (store_id, network, token)
   ) STRICT, WITHOUT ROWID`,
+  // What the contract has not paid out to the stores' wallets, as it was read last. It is small, because a claim pays out.
+  `CREATE TABLE channel_payouts (
+    store_id TEXT NOT NULL,
+    network TEXT NOT NULL,
+    receiver TEXT NOT NULL,
+    token TEXT NOT NULL,
+    due TEXT NOT NULL,
+    PRIMARY KEY (store_id, network, receiver, token)
+  ) STRICT, WITHOUT ROWID`,
   // A store owes its fee when a channel is claimed, because the money is its own then.
   `CREATE TABLE channel_fees (
     store_id TEXT NOT NULL,
