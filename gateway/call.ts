@@ -130,8 +130,8 @@ export function endOverdue(calls: Calls, longestMs: number, nowMs = performance.
   }
 }
 
-const isBeingCharged = ({ meter, payment }: Exchange): boolean =>
-  meter !== null && meter.ended !== null && Date.now() < payment!.identity.validBeforeMs
+const isBeingCharged = ({ meter }: Exchange): boolean =>
+  meter !== null && meter.ended !== null && Date.now() < meter.chargeUntilMs
 
 function overdue({ claim, purchase, paymentHeader }: Exchange, isPaid: boolean): TollgateError {
   if (claim !== null && purchase === null && claim.mayBeCharged)

@@ -335,7 +335,9 @@ t.test('the calls of a channel are told as sums of a minute', async (t) => {
     storeId,
     config: { ...config, token: token.toLowerCase(), withdrawDelay: 900 },
     charged: 0n,
+    signed: 0n,
     signature: null,
+    published: null,
     balance: 1_000_000n,
     ...none,
   }
@@ -350,6 +352,8 @@ t.test('the calls of a channel are told as sums of a minute', async (t) => {
       linkId: made.id,
       amountAtomic: 250_000n,
       before,
+      signed: before + 250_000n,
+      voucherTotal: before + 250_000n,
       signature: `0x${'11'.repeat(65)}`,
       requestHash: '',
       response: null,

@@ -59,6 +59,13 @@ const wrong = (problem: string): ChannelReceipt => ({
   problem: `the PAYMENT-RESPONSE header ${problem}`,
 })
 
+/** What a 402 says was charged. Amounts are in atomic units. */
+export interface Correction {
+  readonly total: bigint
+  /** Total of the payer's own voucher that proves it. */
+  readonly signed: bigint
+}
+
 /**
  * Reads the total that a 402 says was charged. The seller proves it with the payer's own voucher, so that it cannot claim more than the
  * payer has signed.
@@ -70,7 +77,7 @@ export async function readCorrection(
   response: HttpResponse,
   { channelId, config }: ChannelPayment,
   network: NetworkId,
-): Promise<bigint | null | undefined> {
+): Promise<Correction | null | undefined> {
   const entry = response.status === 402 ? correctiveEntry(response, network) : undefined
   const extra = entry === undefined ? undefined : own(entry, 'extra')
   if (!isObject(extra)) return undefined
@@ -82,7 +89,7 @@ export async function readCorrection(
   const signature = isObject(voucher) ? own(voucher, 'signature') : undefined
   if (total === undefined || signed === undefined || total > signed) return undefined
   const signer = await voucherSigner(network, channelId, signed, signature)
-  return signer === config.payerAuthorizer ? total : undefined
+  return signer === config.payerAuthorizer ? { total, signed } : undefined
 }
 
 /** The first entry of the scheme in a corrective 402. */

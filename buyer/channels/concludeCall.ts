@@ -208,10 +208,11 @@ export async function resumeByChannel(
     warnings: [],
   })
   const { response } = sent
-  const total = response === null ? undefined : await readCorrection(response, voucher, network)
-  if (total == null) return report
+  const correction = response === null ? undefined : await readCorrection(response, voucher, network)
+  if (correction == null) return report
+  const { total } = correction
   await payments.saveChannel({ ...record, charged: String(total) })
-  if (total < voucher.maxClaimable) return report
+  if (total <= voucher.maxClaimable - BigInt(payment.amount)) return report
   return {
     ...report,
     outcome: 'bad_response',

@@ -45,8 +45,8 @@ const NEVER_MS = 8_640_000_000_000_000
 const LOCK_POLL_MS = 50
 
 /**
- * Pays a call by the wallet's channel for the offer. Each voucher signs the total that is known to be charged and the price of this
- * call, and nothing is sent before the record is on disk. A deposit is signed only if `--deposit` allows it, the channel does not cover
+ * Pays a call by the wallet's channel for the offer. Each voucher signs the total that is known to be charged and the most that this
+ * call costs, and nothing is sent before the record is on disk. A deposit is signed only if `--deposit` allows it, the channel does not cover
  * the call, and no earlier deposit can still land.
  *
  * @returns undefined if no channel is open that covers the call, and none may be filled, so that the call is paid in another way
@@ -182,15 +182,18 @@ async function payLocked(locked: LockedCall): Promise<PayReport | undefined> {
     }
     const delaysMs = options.retryDelaysMs ?? defaultRetryDelaysMs
     const sent = await sendPayment({ ...call, signal: time.calls }, paymentHeader, payment, delaysMs, onStep)
-    const total =
+    const correction =
       sent.response === null || isCorrected
         ? undefined
         : await readCorrection(sent.response, signedIn(record), network)
-    if (total !== undefined) state = await reader.state(id).catch(() => state)
-    const known = total ?? state.totalClaimed
-    const isOfThisCall = known > highestBefore && known <= totalAtomic
+    if (correction !== undefined) state = await reader.state(id).catch(() => state)
+    const known = correction?.total ?? state.totalClaimed
+    // A voucher that allows more than its call has cost proves later totals too. So the call may also have been charged if it was sent
+    // more than once, or if only its own voucher proves the total.
+    const mayBeProof = sent.attempts > 1 || (correction?.signed ?? known) > highestBefore
+    const isOfThisCall = mayBeProof && known > BigInt(record.charged) && known <= totalAtomic
     if (
-      total === undefined ||
+      correction === undefined ||
       known < state.totalClaimed ||
       String(known) === record.charged ||
       isOfThisCall
@@ -206,7 +209,7 @@ async function payLocked(locked: LockedCall): Promise<PayReport | undefined> {
         signal: within(time.all, options.chainWaitMs),
         warnings,
       })
-      if (total === undefined || !isOfThisCall) return report
+      if (correction === undefined || !isOfThisCall) return report
       const message =
         "The seller shows this call's voucher as charged, but sent no response. The same command now pays for a new call."
       return { ...report, outcome: 'bad_response', charged: 'unknown', message }
@@ -214,10 +217,10 @@ async function payLocked(locked: LockedCall): Promise<PayReport | undefined> {
     const [before, after] = [BigInt(record.charged), known].map((one) =>
       formatAmount(one, terms.asset.decimals, 2),
     )
-    const correction = `The seller corrected the channel's charged total from ${before} to ${after} ${terms.asset.symbol}`
-    onStep(`${correction}.`)
+    const corrected = `The seller corrected the channel's charged total from ${before} to ${after} ${terms.asset.symbol}`
+    onStep(`${corrected}.`)
     if (known > BigInt(record.charged))
-      warnings.push(`${correction}, by vouchers of this wallet whose calls have no known outcome here.`)
+      warnings.push(`${corrected}, by vouchers of this wallet whose calls have no known outcome here.`)
     record = { ...record, charged: String(known) }
     await payments.saveChannel(record)
     await payments.remove(stateFile)

@@ -114,12 +114,12 @@ async function refundLocked(
       if (error instanceof HttpFailure) return error
       throw error
     })
-    const total =
+    const correction =
       response instanceof HttpFailure || isCorrected
         ? undefined
         : await readCorrection(response, signedIn({ payload }), network)
-    const known = total ?? state.totalClaimed
-    if (total !== undefined && known >= state.totalClaimed && known !== charged) {
+    const known = correction?.total ?? state.totalClaimed
+    if (correction !== undefined && known >= state.totalClaimed && known !== charged) {
       charged = known
       continue
     }

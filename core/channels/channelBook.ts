@@ -1,4 +1,10 @@
-import type { Channel, ChannelId, ChannelOnChain, SentRefund } from '../domain/channel.ts'
+import {
+  type Channel,
+  type ChannelId,
+  type ChannelOnChain,
+  type SentRefund,
+  withState,
+} from '../domain/channel.ts'
 import { type Job, startJob } from '../jobs/job.ts'
 import type { ChannelChain } from '../ports/chains/channelChain.ts'
 import type { Log } from '../ports/log.ts'
@@ -130,7 +136,8 @@ export class ChannelBook {
     const sinceMs = performance.now()
     const [state] = await chain.read([fresh.id])
     if (owned === undefined) {
-      const channel = { ...fresh, ...state!, charged: state!.totalClaimed, signature: null }
+      const base = state!.totalClaimed
+      const channel = { ...fresh, ...state!, charged: base, signed: base, signature: null, published: null }
       return new OpenChannel(channel, undefined, sinceMs)
     }
     const open = new OpenChannel(owned.channel, owned, sinceMs)
@@ -224,13 +231,8 @@ export class ChannelBook {
       channel.pendingWithdrawal === state.pendingWithdrawal &&
       channel.refundNonce === state.refundNonce
     if (isSame) return
-    const isBehind = state.totalClaimed > channel.charged
-    open.channel = {
-      ...channel,
-      ...state,
-      ...(isBehind && { charged: state.totalClaimed, signature: null }),
-    }
-    if (state.totalClaimed >= channel.charged) open.lastRequestHash = null
+    open.channel = withState(channel, state)
+    if (state.totalClaimed > channel.totalClaimed && state.totalClaimed >= channel.charged) open.last = null
     if (open.isStored) await this.#deps.channels.update(channel.id, state)
   }
 

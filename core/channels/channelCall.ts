@@ -1,5 +1,8 @@
+import { isPublic } from '../domain/channel.ts'
+import type { AtomicAmount } from '../domain/money.ts'
 import type { ErrorCode } from '../errors/codes.ts'
 import { TollgateError } from '../errors/error.ts'
+import type { PurchaseNote } from '../payments/purchase.ts'
 import type { ChannelPayment } from '../x402/channelPayment.ts'
 import type { PaymentRequired, SettleResponse } from '../x402/types.ts'
 import type { ChannelOffer } from './offers.ts'
@@ -19,8 +22,12 @@ export class ChannelCall {
   readonly requestHash: string | null
   /** The channel while this call holds it. */
   held: OpenChannel | null = null
-  /** The channel's total when this call was accepted. The call is charged the voucher's total less this. */
+  /** The channel's total in the row when this call was accepted. It is less than {@link base} if the row lacks calls. */
   before = 0n
+  /** The ids that its response gets. A call of a channel is no purchase with a review token. */
+  readonly note: PurchaseNote
+  /** Whether the database did not say if it has charged the call. */
+  isUnsure = false
   /** Transaction of this call's deposit. Empty if it made none. */
   depositTransaction = ''
   /** Whether the voucher's signature is checked. */
@@ -30,10 +37,16 @@ export class ChannelCall {
   /** The channel's true state, for the 402 that corrects the client. Null if the refusal needs none. */
   correction: object | null = null
 
-  constructor(offer: ChannelOffer, payment: ChannelPayment, requestHash: string | null) {
+  constructor(offer: ChannelOffer, payment: ChannelPayment, requestHash: string | null, note: PurchaseNote) {
+    this.note = note
     this.offer = offer
     this.payment = payment
     this.requestHash = requestHash
+  }
+
+  /** The total on which the payer has signed the voucher: all charged calls before this one. */
+  get base(): AtomicAmount {
+    return this.payment.maxClaimable - this.offer.priceAtomic
   }
 }
 
@@ -55,15 +68,15 @@ export function channelStateOf({ channel }: OpenChannel): object {
  * voucher there is nothing that could prove the total, so the client reads the chain instead.
  */
 export function correct(call: ChannelCall, open: OpenChannel): TollgateError {
-  const { charged, totalClaimed, signature } = open.channel
+  const { charged, totalClaimed, signed, signature } = open.channel
   const { maxClaimable } = call.payment
   // A claimed voucher is public, so its sender may not be the payer, and does not get a voucher that is not claimed.
-  const isPayers = maxClaimable > totalClaimed || charged === totalClaimed
+  const isPayers = !isPublic(open.channel, maxClaimable) || charged === totalClaimed
   call.isOfKnownChannel = open.isStored
   call.correction = {
     channelState: channelStateOf(open),
     ...(signature !== null &&
-      isPayers && { voucherState: { signedMaxClaimable: String(charged), signature } }),
+      isPayers && { voucherState: { signedMaxClaimable: String(signed), signature } }),
   }
   const reason =
     maxClaimable <= totalClaimed && call.payment.type !== 'refund'
@@ -72,7 +85,7 @@ export function correct(call: ChannelCall, open: OpenChannel): TollgateError {
   const expected = call.payment.type === 'refund' ? charged : charged + call.offer.priceAtomic
   return refuse(
     reason,
-    `Expected a voucher over ${expected} atomic units, which is the channel's total so far${call.payment.type === 'refund' ? '' : ' and the price'}, got one over ${maxClaimable}. Nothing was charged. Sign the expected total.`,
+    `Expected a voucher over ${expected} atomic units, which is the channel's total so far${call.payment.type === 'refund' ? '' : ' and the most that this call costs'}, got one over ${maxClaimable}. Nothing was charged. Sign the expected total.`,
   )
 }
 

@@ -1,5 +1,6 @@
-import type { ChannelConfig } from '../domain/channel.ts'
+import { afterCharge, type ChannelConfig, isPublic } from '../domain/channel.ts'
 import type { ServedLink } from '../domain/link.ts'
+import type { AtomicAmount } from '../domain/money.ts'
 import type { NetworkId } from '../domain/network.ts'
 import { isTollgateError } from '../errors/error.ts'
 import { checksumAddress } from '../evm/hex.ts'
@@ -27,6 +28,11 @@ import { refund } from './refund.ts'
  * unseen.
  */
 const UNREAD_PARTS = 3
+/**
+ * How long a call that has cost nothing is repeated from its stored response, in ms. Its voucher's total stays the next one, so a later
+ * call with the same request is a new call and no repeat.
+ */
+const FREE_REPEAT_MS = 5_000
 
 export interface ChannelCallsDeps {
   readonly channels: Channels
@@ -40,8 +46,9 @@ export interface ChannelCallsDeps {
 
 /**
  * Sells calls by payment channels (x402 scheme `batch-settlement`): the payer deposits once, then signs a voucher over the growing
- * total with each call. A call is judged, sent to the seller, charged in the channel's row, and then answered. If the seller fails,
- * nothing is written, and the same voucher stays good.
+ * total with each call. A call is judged, sent to the seller, charged in the channel's row, and then answered. The voucher allows the
+ * most that the call can cost, and the next voucher continues what was charged. If the seller fails, nothing is written, and the same
+ * voucher stays good.
  */
 export class ChannelCalls {
   readonly networks: ReadonlyMap<NetworkId, ChannelNetwork>
@@ -90,13 +97,17 @@ export class ChannelCalls {
     return refund(call, open, this.book)
   }
 
-  /** The receipt of a call before it is charged. */
-  receiptOf({ held, offer, depositTransaction, payment }: ChannelCall): ChannelReceipt {
+  /**
+   * The receipt of a call before it is charged.
+   *
+   * @param amountAtomic what the call costs
+   */
+  receiptOf(call: ChannelCall, amountAtomic: AtomicAmount): ChannelReceipt {
+    const { held, base, depositTransaction, payment } = call
     const { channel } = held!
-    const amount = String(offer.priceAtomic)
     const after = {
       ...channelStateOf(held!),
-      chargedCumulativeAmount: String(payment.maxClaimable),
+      chargedCumulativeAmount: String(base + amountAtomic),
     }
     return {
       success: true,
@@ -104,20 +115,27 @@ export class ChannelCalls {
       network: channel.network,
       payer: checksumAddress(channel.config.payer),
       amount: depositTransaction === '' ? '' : String(payment.deposit!.amount),
-      extra: { channelState: after, chargedAmount: amount },
+      extra: { channelState: after, chargedAmount: String(amountAtomic) },
     }
   }
 
   /**
    * Charges the call, after the seller has worked and before the response leaves. It is on disk when this resolves.
    *
-   * @throws if it is not charged, or the database does not say whether it is
+   * @param amountAtomic what the call costs, at most the price of its offer
+   * @throws if it is not charged, or the database does not say whether it is. It may be charged again as long as the call has not ended
    */
-  async charge(call: ChannelCall, link: ServedLink, response: ChannelResponse | null): Promise<void> {
+  async charge(
+    call: ChannelCall,
+    link: ServedLink,
+    response: ChannelResponse | null,
+    amountAtomic: AtomicAmount,
+  ): Promise<void> {
     const { offer, payment, requestHash, held } = call
     const open = held!
     const { channel } = open
-    const { maxClaimable: charged, signature } = payment
+    const charged = call.base + amountAtomic
+    const { signed, signature } = afterCharge(channel, charged, payment)
     let isCharged = false
     try {
       isCharged = await this.#deps.channels.charge({
@@ -129,13 +147,14 @@ export class ChannelCalls {
         linkId: link.id,
         amountAtomic: charged - call.before,
         before: call.before,
+        signed,
         signature,
+        voucherTotal: payment.maxClaimable,
         requestHash: requestHash ?? '',
         response: requestHash === null ? null : response,
       })
     } catch (error) {
-      // The commit may have happened, so the row is read again before the channel's next call.
-      this.book.drop(open)
+      call.isUnsure = true
       throw error
     }
     if (!isCharged) {
@@ -143,9 +162,12 @@ export class ChannelCalls {
       throw unavailable(reasons.busy, 'Another process has taken over this payment channel.')
     }
     // The contract's state may have been read meanwhile.
-    open.channel = { ...open.channel, charged, signature }
-    open.lastRequestHash = response === null ? null : requestHash
+    open.channel = { ...open.channel, charged, signed, signature }
+    const isStored = response !== null && requestHash !== null
+    open.last = isStored ? { requestHash, voucherTotal: payment.maxClaimable } : null
+    open.lastAtMs = performance.now()
     open.mayBeBehind = false
+    call.isUnsure = false
     this.#release(call)
   }
 
@@ -162,6 +184,8 @@ export class ChannelCalls {
     const open = call.held
     if (open === null) return
     call.held = null
+    // The commit may have happened, so the row is read again before the channel's next call.
+    if (call.isUnsure) this.book.drop(open)
     open.release(call.correction === null ? undefined : call)
     // A channel without a deposit is kept nowhere.
     if (!open.isStored && open.isIdle) this.book.drop(open)
@@ -227,15 +251,16 @@ export class ChannelCalls {
    * @returns the stored response of the same call
    */
   #judge(call: ChannelCall, open: OpenChannel): undefined | Promise<ChannelResponse | undefined> {
-    const { payment, offer, requestHash } = call
+    const { payment, offer } = call
     const { channel } = open
-    const { charged, totalClaimed } = channel
-    const { maxClaimable, signature } = payment
-    const isLast = maxClaimable === charged && signature === channel.signature
-    if (isLast && requestHash !== null && requestHash === open.lastRequestHash && charged > totalClaimed)
+    const { charged } = channel
+    const { maxClaimable } = payment
+    if (isRepeat(call, open)) {
+      assertSigned(call)
       return this.#lastResponse(call, open)
+    }
     const next = charged + offer.priceAtomic
-    if (maxClaimable !== next && !(open.mayBeBehind && maxClaimable > next && payment.type !== 'refund')) {
+    if (maxClaimable !== next && !(open.mayBeBehind && maxClaimable > next)) {
       assertSigned(call)
       throw correct(call, open)
     }
@@ -248,7 +273,7 @@ export class ChannelCalls {
   }
 
   async #lastResponse(call: ChannelCall, open: OpenChannel): Promise<ChannelResponse | undefined> {
-    const response = await this.#deps.channels.lastResponse(open.channel.id, open.channel.charged)
+    const response = await this.#deps.channels.lastResponse(open.channel.id, open.last!)
     this.#release(call)
     if (response !== undefined) return response
     // The call was claimed in the meantime, or another process has taken the channel and charged a later one.
@@ -258,22 +283,38 @@ export class ChannelCalls {
 }
 
 /** A refund signs the total itself. */
-const turnOf = ({ payment, offer, requestHash }: ChannelCall): Turn => ({
-  base: payment.type === 'refund' ? payment.maxClaimable : payment.maxClaimable - offer.priceAtomic,
+const turnOf = ({ payment, base, requestHash }: ChannelCall): Turn => ({
+  base: payment.type === 'refund' ? payment.maxClaimable : base,
   requestHash,
 })
 
+/** Whether the call is the last charged one again, whose response is stored. */
+function isRepeat(
+  { payment, offer, requestHash }: ChannelCall,
+  { last, lastAtMs, channel }: OpenChannel,
+): boolean {
+  const { maxClaimable } = payment
+  if (last === null || requestHash !== last.requestHash || maxClaimable !== last.voucherTotal) return false
+  const isNext = maxClaimable === channel.charged + offer.priceAtomic
+  return !isNext || performance.now() - lastAtMs < FREE_REPEAT_MS
+}
+
 /**
  * Refuses a voucher that is claimed already, before it waits for the channel. Its signature is public, so a stranger could block the
- * channel with it.
+ * channel with it, or buy calls if it allows more than was charged.
  */
 function assertUnclaimed(call: ChannelCall, open: OpenChannel): void {
-  const { charged, totalClaimed } = open.channel
+  const { channel } = open
   const { maxClaimable, type } = call.payment
-  if (maxClaimable > totalClaimed || (type === 'refund' && maxClaimable === charged)) return
+  if (!isPublic(channel, maxClaimable) || (type === 'refund' && maxClaimable === channel.charged)) return
   if (!open.isStored) return
   assertSigned(call)
-  throw correct(call, open)
+  if (type === 'refund' || maxClaimable !== channel.charged + call.offer.priceAtomic)
+    throw correct(call, open)
+  throw refuse(
+    reasons.published,
+    'Expected a voucher that is not public, got one whose signature a claim has published. Nothing was charged. Pay this call in another way, or first a call at another price.',
+  )
 }
 
 /** Checks the voucher's signature once. */

@@ -20,9 +20,10 @@ export interface ChannelNetwork {
   readonly watchMs: number
 }
 
-/** An offer to pay by a channel, beside the offer of scheme `exact` with the same asset and seller's wallet. */
+/** An offer to pay by a channel, beside the offer of scheme `exact` or `upto` with the same asset and seller's wallet. */
 export interface ChannelOffer extends Offer {
   readonly channels: ChannelNetwork
+  /** The price, or the most that a call with a price by use costs. */
   readonly priceAtomic: bigint
   readonly minDepositAtomic: bigint
   /** The seller's wallet, the token and the authorizer in lower case. */

@@ -1,5 +1,5 @@
 import type { Channel, SentRefund } from '../domain/channel.ts'
-import type { OwnedChannel } from '../ports/store/channels.ts'
+import type { ChargedCall, OwnedChannel } from '../ports/store/channels.ts'
 
 /** Maximum calls that wait for the call of a channel that is at the seller. */
 const MAX_WAITING = 32
@@ -13,7 +13,7 @@ const CORRECTED_MS = 2_000
 
 /** A call that competes for a channel. */
 export interface Turn {
-  /** The voucher's total, less the price of its call. The call can be charged only if this is what is charged now. */
+  /** The voucher's total, less the most that its call can cost. The call can be charged only if this is what is charged now. */
   readonly base: bigint
   /** Hash of the call's request. Null if it is unknown. */
   readonly requestHash: string | null
@@ -31,11 +31,14 @@ interface Waiting extends Turn {
 /** A channel in the memory of the process that owns its row. One call at a time is between its check and its charge. */
 export class OpenChannel {
   channel: Channel
-  /** Hash of the last charged request, if its response is stored. */
-  lastRequestHash: string | null
+  /** The call that was charged last, if its response is stored. */
+  last: ChargedCall | null
+  /** When it was charged, by this machine's monotonic clock, in ms. For a row that was taken, when that was. */
+  lastAtMs = performance.now()
   /**
    * True until the first charge, if the row may lack calls: a database that was restored or has lost its last commits. Only then, a
-   * voucher over more than the next total is accepted, because its payer has signed for the calls that the row lacks.
+   * voucher over more than the next total is accepted, because its payer has signed for the calls that the row lacks: they have cost
+   * the voucher's base, less what the row has.
    */
   mayBeBehind: boolean
   /** False until the channel is in the database. */
@@ -59,7 +62,7 @@ export class OpenChannel {
   /** @param owned the row. Undefined if the channel is not in the database */
   constructor(channel: Channel, owned: OwnedChannel | undefined, readAtMs: number) {
     this.channel = channel
-    this.lastRequestHash = owned?.lastRequestHash ?? null
+    this.last = owned?.last ?? null
     this.refund = owned?.refund ?? null
     this.mayBeBehind = owned?.isAbandoned ?? false
     this.isStored = owned !== undefined

@@ -9,6 +9,8 @@ export const channelReasons = {
   token: `${prefix}token_mismatch`,
   withdrawDelay: `${prefix}withdraw_delay_mismatch`,
   signature: `${prefix}voucher_signature`,
+  /** Our own, because the packages accept such a voucher. */
+  published: `${prefix}voucher_published`,
   notFound: `${prefix}channel_not_found`,
   /** The client corrects itself after this one, and repeats the call once. */
   amountMismatch: `${prefix}cumulative_amount_mismatch`,

@@ -53,10 +53,51 @@ export interface Channel extends ChannelOnChain {
   readonly network: NetworkId
   readonly storeId: StoreId
   readonly config: ChannelConfig
-  /** Total of all charged calls, which is also the amount that the last voucher signs. */
+  /** Total of all charged calls. */
   readonly charged: AtomicAmount
-  /** Signature of the last charged voucher, 65 bytes in lower-case hex. Null until a call was charged. */
+  /**
+   * Total of the voucher by which the channel is claimed, at least what is charged. It is more if a call has used less than its voucher
+   * allows.
+   */
+  readonly signed: AtomicAmount
+  /** Signature of that voucher, 65 bytes in lower-case hex. Null until a call was charged, and `signed` is what is charged then. */
   readonly signature: string | null
+  /** Total of the newest voucher that a claim has published, so that others can send it. Null if there was no claim. */
+  readonly published: AtomicAmount | null
+}
+
+/** Whether a claim has published the voucher of this total. Its sender may be another than the payer. */
+export const isPublic = (
+  { totalClaimed, published }: Pick<Channel, 'totalClaimed' | 'published'>,
+  voucherTotal: AtomicAmount,
+): boolean => voucherTotal <= totalClaimed || voucherTotal === published
+
+/**
+ * The channel after a call was charged. It keeps the voucher that it has as long as that one allows the total. A voucher that is
+ * replaced is then below the total, so it can pay for nothing more, and the only published voucher above the total is the kept one.
+ *
+ * @param charged the new total, at most the total of the voucher
+ */
+export function afterCharge<C extends Pick<Channel, 'charged' | 'signed' | 'signature'>>(
+  channel: C,
+  charged: AtomicAmount,
+  voucher: { readonly maxClaimable: AtomicAmount; readonly signature: string },
+): C {
+  if (charged <= channel.signed) return { ...channel, charged }
+  return { ...channel, charged, signed: voucher.maxClaimable, signature: voucher.signature }
+}
+
+/** The channel with a state of the contract. If that has claimed more than was charged, the database was restored from a copy. */
+export function withState(channel: Channel, state: ChannelOnChain): Channel {
+  const { totalClaimed } = state
+  const { charged, signed, published } = channel
+  const isBehind = totalClaimed > charged
+  return {
+    ...channel,
+    ...state,
+    published: totalClaimed > channel.totalClaimed ? signed : published,
+    ...(isBehind && { charged: totalClaimed, signed: totalClaimed, signature: null }),
+  }
 }
 
 /** The total that the contract would accept as claimed, in atomic units. The balance is lower than the vouchers if a deposit has left the chain. */

@@ -10,7 +10,7 @@ import { dividedUp, readDecimal, readSettlementOverrides, type UseCharge } from 
 const PARTS = 10n ** 18n
 const MILLION = 1_000_000n
 
-/** How long before its payment's authorization ends a streamed response is ended, in ms. This time is left for the settlement. */
+/** How long before the time until which it can be charged a streamed response is ended, in ms. This time is left for the settlement. */
 export const CHARGE_LEAD_MS = 15_000
 
 /** The head of a seller's response, as far as it decides what the call has cost. */
@@ -51,19 +51,22 @@ export class CompiledUse {
     return { charge: this.#otherwise, problem }
   }
 
-  /** A meter for one call. */
-  meter(): UseMeter {
-    return new UseMeter(this.#counterOf(), this.#otherwise)
+  /** A meter for one call. @param chargeUntilMs until when the call can be charged, in ms since 1970 */
+  meter(chargeUntilMs = Number.POSITIVE_INFINITY): UseMeter {
+    return new UseMeter(this.#counterOf(), this.#otherwise, chargeUntilMs)
   }
 }
 
 /** Measures one call, while its response arrives. */
 export class UseMeter {
+  /** Until when the call can be charged, in ms since 1970. A response ends {@link CHARGE_LEAD_MS} earlier. */
+  readonly chargeUntilMs: number
   readonly #counter: Counter
   readonly #otherwise: UseCharge
   #ended: ResponseEnd | null = null
 
-  constructor(counter: Counter, otherwise: UseCharge) {
+  constructor(counter: Counter, otherwise: UseCharge, chargeUntilMs: number) {
+    this.chargeUntilMs = chargeUntilMs
     this.#counter = counter
     this.#otherwise = otherwise
   }

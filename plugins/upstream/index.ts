@@ -129,7 +129,8 @@ export default gatewayPlugin({
     /** Hooks of a link whose calls are charged at the end of a response that the buyer gets as it arrives. */
     class MeteredCalls extends ChargedCalls {
       protected override send(x: Exchange, to: Destination): Promise<Reply | undefined> {
-        return calls.meter(x, to, notes.of(x.claim!.purchaseId, x.link.responseMode === 'wrap'))
+        const isWrapped = x.link.responseMode === 'wrap'
+        return calls.meter(x, to, x.channelCall?.note ?? notes.of(x.claim!.purchaseId, isWrapped))
       }
     }
 

@@ -92,7 +92,7 @@ export class StreamedResponse implements UpstreamHandler, Holder {
     this.#done = done
     x.transport.onClose(() => this.#buyerClosed())
     if (x.meter === null) return
-    const leftMs = x.payment!.identity.validBeforeMs - Date.now() - CHARGE_LEAD_MS
+    const leftMs = x.meter.chargeUntilMs - Date.now() - CHARGE_LEAD_MS
     this.#deadline = setTimeout(() => this.#authorizationEnds(), Math.min(leftMs, MAX_TIMER_MS))
   }
 

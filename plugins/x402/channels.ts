@@ -3,6 +3,7 @@ import type { ChannelCalls } from '../../core/channels/channelCalls.ts'
 import type { ChannelOffer } from '../../core/channels/offers.ts'
 import type { ServedLink } from '../../core/domain/link.ts'
 import { TollgateError } from '../../core/errors/error.ts'
+import { checksumAddress } from '../../core/evm/hex.ts'
 import { jsonReply } from '../../core/http/replies.ts'
 import { resourceFault } from '../../core/offers/presentedPayment.ts'
 import { paidReply } from '../../core/payments/paidReply.ts'
@@ -11,8 +12,9 @@ import type { Exchange } from '../../core/plugin/exchange.ts'
 import type { Reply } from '../../core/plugin/gateway.ts'
 import { callHash } from '../../core/plugin/requestHash.ts'
 import type { ChannelResponse } from '../../core/ports/store/channels.ts'
-import { readChannelPayment } from '../../core/x402/channelPayment.ts'
+import { type ChannelPayment, readChannelPayment } from '../../core/x402/channelPayment.ts'
 import { type ReadPayment, receiptHeaders } from '../../core/x402/header.ts'
+import type { SettleResponse } from '../../core/x402/types.ts'
 
 /** Maximum size of a response that is stored for a repeat of the call, in bytes. */
 const MAX_STORED_BYTES = 16_384
@@ -65,26 +67,42 @@ export class SoldByChannel {
         reason: 'invalid_payload',
         isUnread: true,
       })
-    const call = new ChannelCall(offer, channelPayment.payment, hash)
+    const { payment: given } = channelPayment
+    const call = new ChannelCall(offer, given, hash, this.#noteOf(x, given))
     x.channelCall = call
     const fault = resourceFault(resourceUrl, { publicUrl, host: () => x.header('host') })
     if (fault !== null) throw fault
     if (call.payment.type === 'refund') return this.#refund(x, call)
     assertMethod(x)
     const known = this.#channels.admit(call, x.link)
-    if (known instanceof Promise) return known.then((late) => this.#stored(x, call, late))
-    return this.#stored(x, call, known)
+    if (known instanceof Promise) return known.then((late) => this.#stored(call, late))
+    return this.#stored(call, known)
   }
 
   /** The settle phase. It charges the channel after the seller has responded. */
   async settle(x: Exchange, call: ChannelCall): Promise<undefined> {
     const sinceMs = performance.now()
-    const receipt = this.#channels.receiptOf(call)
+    const amountAtomic = x.chargeAtomic ?? call.offer.priceAtomic
+    const receipt = this.#channels.receiptOf(call, amountAtomic)
     const headers = receiptHeaders(2, receipt)
-    await this.#channels.charge(call, x.link, storable(x, headers[1]!))
+    await this.#channels.charge(call, x.link, storable(x, headers[1]!), amountAtomic)
     x.settleMs = performance.now() - sinceMs
     x.settlement = { transaction: receipt.transaction, headers, headersFor: () => headers }
-    x.purchase = this.#noteOf(x, call)
+    x.purchase = call.note
+  }
+
+  /** The receipt of a call's deposit, for a response that is sent before its charge is known. Null if it has made none. */
+  depositReceipt({ depositTransaction, held, payment }: ChannelCall): string | null {
+    if (depositTransaction === '') return null
+    const { network, config } = held!.channel
+    const receipt: SettleResponse = {
+      success: true,
+      transaction: depositTransaction,
+      network,
+      payer: checksumAddress(config.payer),
+      amount: String(payment.deposit!.amount),
+    }
+    return receiptHeaders(2, receipt)[1]!
   }
 
   /** Frees the channel for the next call. */
@@ -99,14 +117,14 @@ export class SoldByChannel {
     return jsonReply(200, body, ['Cache-Control', 'private, no-store', ...receiptHeaders(2, receipt)])
   }
 
-  #stored(x: Exchange, call: ChannelCall, response: ChannelResponse | undefined): Reply | void {
+  #stored(call: ChannelCall, response: ChannelResponse | undefined): Reply | void {
     if (response === undefined) return
     const headers = ['PAYMENT-RESPONSE', response.receipt]
-    return paidReply(response, response.mediaType, this.#noteOf(x, call), headers, false)
+    return paidReply(response, response.mediaType, call.note, headers, false)
   }
 
-  /** A call of a channel is no purchase with a review token. Its id is the channel and the total. */
-  #noteOf({ link }: Exchange, { payment: { channelId, maxClaimable } }: ChannelCall): PurchaseNote {
+  /** Its id is the channel and the voucher's total. */
+  #noteOf({ link }: Exchange, { channelId, maxClaimable }: ChannelPayment): PurchaseNote {
     const id = `${channelId}:${maxClaimable}`
     const isWrapped = link.responseMode === 'wrap'
     const wrap = isWrapped ? { prefix, suffix: Buffer.from(`${this.#opening}${id}"}}`, 'latin1') } : null

@@ -221,7 +221,9 @@ export default gatewayPlugin({
             log,
             use: new CompiledUse(pricing),
           }
-          return new SoldByUse(deps, all, challengesOf(link, open))
+          const ofChannels = channelsFor(link, open)
+          const challenges = challengesOf(link, [...open, ...ofChannels])
+          return new SoldByUse(deps, { all, channels: ofChannels }, challenges)
         }
         const ofChannels = channelsFor(link, open)
         const challenges = challengesOf(link, [...open, ...ofChannels])

@@ -31,7 +31,7 @@ export interface Selling {
 
 /** The offers of a link at one price. */
 export interface OffersAtPrice {
-  /** All offers of scheme `exact`, including offers that the 402 no longer lists. */
+  /** All offers of scheme `exact` or `upto`, including offers that the 402 no longer lists. */
   readonly all: readonly Offer[]
   /** The offers by payment channels. */
   readonly channels: readonly ChannelOffer[]

@@ -1,6 +1,6 @@
 import type { Test } from 'tap'
 import { type Channel, CLAIM_RECHECK_MS } from '../../core/domain/channel.ts'
-import type { ChannelCharge } from '../../core/ports/store/channels.ts'
+import type { ChannelCharge, ChargedCall } from '../../core/ports/store/channels.ts'
 import type { DataStore } from '../../core/ports/store/store.ts'
 import type { testClock } from './samples.ts'
 
@@ -30,7 +30,9 @@ const sample = (byte = 'ab'): Channel => ({
     salt: hex('66', 32),
   },
   charged: 0n,
+  signed: 0n,
   signature: null,
+  published: null,
   balance: LARGE,
   totalClaimed: 0n,
   pendingWithdrawal: 0n,
@@ -47,7 +49,9 @@ const chargeOf = (owner: number, before: bigint, more: Partial<ChannelCharge> = 
   linkId: 'link',
   amountAtomic: LARGE / 10n,
   before,
+  signed: before + (more.amountAtomic ?? LARGE / 10n),
   signature: signatureOf('77'),
+  voucherTotal: before + (more.amountAtomic ?? LARGE / 10n),
   requestHash: 'request',
   response: {
     status: 200,
@@ -59,6 +63,8 @@ const chargeOf = (owner: number, before: bigint, more: Partial<ChannelCharge> = 
   ...more,
 })
 
+const call = (voucherTotal: bigint, requestHash = 'request'): ChargedCall => ({ requestHash, voucherTotal })
+
 /** What every database promises about payment channels. */
 export async function channelsContract(t: Test, make: Make): Promise<void> {
   t.test('a channel is stored once and charged call by call', async (t) => {
@@ -66,7 +72,7 @@ export async function channelsContract(t: Test, make: Make): Promise<void> {
     t.equal(await channels.take(sample().id, 1), undefined, 'unknown')
     t.same(await channels.open(sample(), 1), {
       channel: sample(),
-      lastRequestHash: null,
+      last: null,
       refund: null,
       isAbandoned: false,
     })
@@ -74,14 +80,18 @@ export async function channelsContract(t: Test, make: Make): Promise<void> {
     t.equal(await channels.charge(chargeOf(1, 0n)), true)
     t.equal(await channels.charge(chargeOf(1, 0n)), false, 'the same total is charged once')
     t.equal(await channels.charge(chargeOf(1, step, { response: null })), true)
-    t.equal(await channels.lastResponse(sample().id, 2n * step), undefined, 'a long response is not stored')
+    t.equal(
+      await channels.lastResponse(sample().id, call(2n * step)),
+      undefined,
+      'a long response is not stored',
+    )
     t.equal(await channels.charge(chargeOf(1, 2n * step, { requestHash: 'third' })), true)
-    t.equal(await channels.lastResponse(sample().id, 2n * step), undefined, 'a later call was charged')
-    const last = await channels.lastResponse(sample().id, 3n * step)
+    t.equal(await channels.lastResponse(sample().id, call(2n * step)), undefined, 'a later call was charged')
+    const last = await channels.lastResponse(sample().id, call(3n * step, 'third'))
     t.match(last, { status: 200, receipt: 'receipt' })
     t.same(Buffer.from(last!.body), Buffer.from([1, 2, 3]))
     const again = await channels.open({ ...sample(), balance: 1n }, 1)
-    t.match(again, { lastRequestHash: 'third', channel: { charged: 3n * step, balance: LARGE } })
+    t.match(again, { last: call(3n * step, 'third'), channel: { charged: 3n * step, balance: LARGE } })
     t.same(await channels.earnings('store'), [
       {
         network,
@@ -169,7 +179,7 @@ export async function channelsContract(t: Test, make: Make): Promise<void> {
 
     const onChain = { ...sample(), totalClaimed: step, pendingWithdrawal: 5n, refundNonce: 2n }
     t.equal(await channels.update(sample().id, onChain), step)
-    t.ok(await channels.lastResponse(sample().id, 2n * step), 'the last voucher is not claimed')
+    t.ok(await channels.lastResponse(sample().id, call(2n * step)), 'the last voucher is not claimed')
     await channels.park(sample().id, 5_000, 'a reason')
     t.match(await channels.unclaimed(network, null, 1), [
       {
@@ -179,7 +189,7 @@ export async function channelsContract(t: Test, make: Make): Promise<void> {
     ])
     t.equal(await channels.update(sample().id, { ...onChain, totalClaimed: 2n * step }), step)
     t.equal(await channels.update(sample().id, { ...onChain, totalClaimed: 2n * step }), 0n)
-    t.equal(await channels.lastResponse(sample().id, 2n * step), undefined)
+    t.equal(await channels.lastResponse(sample().id, call(2n * step)), undefined)
     const claimed = { channel: { totalClaimed: 2n * step }, sinceMs: clock.now(), parked: null }
     t.match(await channels.unclaimed(network, null, 1), [claimed], 'its block may leave the chain')
     clock.nowMs += CLAIM_RECHECK_MS

@@ -16,21 +16,23 @@ const MAX_STATEMENTS = 2
 const charges = `
   WITH given AS (
     SELECT * FROM unnest($1::bytea[], $2::text[], $3::text[], $4::bytea[], $5::bigint[], $6::text[], $7::bigint[], $8::text[],
-      $9::text[], $10::bytea[], $11::text[], $12::text[], $13::text[])
-      AS given (id, before, after, signature, owner, request_hash, status, headers, media_type, body, receipt, link_id, amount)
+      $9::text[], $10::bytea[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[])
+      AS given (id, before, after, signature, owner, request_hash, status, headers, media_type, body, receipt, link_id, amount,
+        signed, voucher_total)
   ), charged AS (
-    UPDATE channels c SET charged = g.after, signature = g.signature,
-      unclaimed_since_ms = coalesce(c.unclaimed_since_ms, $14)
+    UPDATE channels c SET charged = g.after, signed = g.signed, signature = g.signature,
+      unclaimed_since_ms = coalesce(c.unclaimed_since_ms, CASE WHEN g.amount <> '0' THEN $16::bigint END)
     FROM given g WHERE c.id = g.id AND c.charged = g.before AND c.owner = g.owner RETURNING g.*
   ), kept AS (
-    INSERT INTO channel_responses (id, request_hash, status, headers, media_type, body, receipt)
-    SELECT id, request_hash, status, headers, media_type, body, receipt FROM charged
-    ON CONFLICT (id) DO UPDATE SET request_hash = excluded.request_hash, status = excluded.status,
-      headers = excluded.headers, media_type = excluded.media_type, body = excluded.body, receipt = excluded.receipt
+    INSERT INTO channel_responses (id, request_hash, voucher_total, status, headers, media_type, body, receipt)
+    SELECT id, request_hash, voucher_total, status, headers, media_type, body, receipt FROM charged
+    ON CONFLICT (id) DO UPDATE SET request_hash = excluded.request_hash, voucher_total = excluded.voucher_total,
+      status = excluded.status, headers = excluded.headers, media_type = excluded.media_type, body = excluded.body,
+      receipt = excluded.receipt
     RETURNING id
   ), added AS (
     INSERT INTO channel_sums (id, link_id, at, calls, amount)
-    SELECT id, link_id, $15, 1, amount FROM charged JOIN kept USING (id)
+    SELECT id, link_id, $17, 1, amount FROM charged JOIN kept USING (id)
     ON CONFLICT (id, link_id, at) DO UPDATE SET calls = channel_sums.calls + 1,
       amount = (channel_sums.amount::numeric + excluded.amount::numeric)::text
   )
@@ -90,7 +92,7 @@ const valuesOf = (given: readonly ChannelCharge[], nowMs: number): unknown[] => 
   given.map(({ id }) => bytesOf(id)),
   given.map(({ before }) => String(before)),
   given.map(({ before, amountAtomic }) => String(before + amountAtomic)),
-  given.map(({ signature }) => bytesOf(signature)),
+  given.map(({ signature }) => (signature === null ? null : bytesOf(signature))),
   given.map(({ owner }) => owner),
   given.map(({ requestHash }) => requestHash),
   given.map(({ response }) => response?.status ?? 0),
@@ -100,6 +102,8 @@ const valuesOf = (given: readonly ChannelCharge[], nowMs: number): unknown[] => 
   given.map(({ response }) => response?.receipt ?? ''),
   given.map(({ linkId }) => linkId),
   given.map(({ amountAtomic }) => String(amountAtomic)),
+  given.map(({ signed }) => String(signed)),
+  given.map(({ voucherTotal }) => String(voucherTotal)),
   nowMs,
   Math.floor(nowMs / HOUR_MS),
 ]

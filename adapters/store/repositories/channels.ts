@@ -37,7 +37,9 @@ const hexOf = (bytes: Uint8Array): string =>
 export interface ChannelRow {
   readonly id: Uint8Array
   readonly charged: string
+  readonly signed: string
   readonly signature: Uint8Array | null
+  readonly published: string | null
   readonly balance: string
   readonly claimed: string
   readonly pending: string
@@ -81,7 +83,9 @@ export const channelOf = (given: ChannelRow): Channel => ({
     salt: given.salt,
   },
   charged: BigInt(given.charged),
+  signed: BigInt(given.signed),
   signature: given.signature === null ? null : hexOf(given.signature),
+  published: given.published === null ? null : BigInt(given.published),
   balance: BigInt(given.balance),
   totalClaimed: BigInt(given.claimed),
   pendingWithdrawal: BigInt(given.pending),
@@ -101,11 +105,15 @@ function* take(tx: Tx, id: Uint8Array, owner: number): Steps<OwnedChannel | Owne
   }
   const isAbandoned = found.owner !== null && found.owner !== owner
   if (found.owner !== owner) yield* tx.run`UPDATE channels SET owner = ${owner} WHERE id = ${id}`
-  const last = yield* tx.one<{ request_hash: string }>`
-    SELECT request_hash FROM channel_responses WHERE id = ${id} AND status > 0`
+  const stored = yield* tx.one<{ request_hash: string; voucher_total: string }>`
+    SELECT request_hash, voucher_total FROM channel_responses WHERE id = ${id} AND status > 0`
+  const last =
+    stored === undefined
+      ? null
+      : { requestHash: stored.request_hash, voucherTotal: BigInt(stored.voucher_total) }
   const { sent_refund_nonce: nonce, sent_refund_amount: amount } = found
   const refund = nonce === null ? null : { nonce: BigInt(nonce), amount: BigInt(amount!) }
-  return { channel: channelOf(found), lastRequestHash: last?.request_hash ?? null, refund, isAbandoned }
+  return { channel: channelOf(found), last, refund, isAbandoned }
 }
 
 export const channelWrites = {
@@ -131,6 +139,7 @@ export const channelWrites = {
     yield* tx.run`INSERT INTO channels ${row({
       id,
       charged: String(channel.charged),
+      signed: String(channel.signed),
       signature: null,
       balance: String(channel.balance),
       claimed: String(channel.totalClaimed),
@@ -147,23 +156,25 @@ export const channelWrites = {
     const found = yield* tx.one<ChannelRow>`SELECT * FROM channels WHERE id = ${id} ${locked}`
     if (found === undefined) return 0n
     const { balance, totalClaimed, pendingWithdrawal, refundNonce } = state
+    const risen = totalClaimed - BigInt(found.claimed)
     // A channel is parked because of its balance, or because its claim reverts with it.
     if (String(balance) !== found.balance && found.parked_until_ms !== null)
       yield* tx.run`UPDATE channels SET parked_until_ms = NULL, parked_reason = NULL WHERE id = ${id}`
     yield* tx.run`UPDATE channels SET balance = ${String(balance)}, claimed = ${String(totalClaimed)},
       pending = ${String(pendingWithdrawal)}, withdraw_requested_at = ${state.withdrawRequestedAtSeconds},
-      refund_nonce = ${String(refundNonce)} WHERE id = ${id}`
+      refund_nonce = ${String(refundNonce)}, published = ${risen > 0n ? found.signed : found.published}
+      WHERE id = ${id}`
     const charged = BigInt(found.charged)
     // Only a database that was restored from a copy is behind the contract. What is claimed was charged, and is not sold again.
     if (totalClaimed > charged) {
-      yield* tx.run`UPDATE channels SET charged = ${String(totalClaimed)}, signature = NULL WHERE id = ${id}`
+      const total = String(totalClaimed)
+      yield* tx.run`UPDATE channels SET charged = ${total}, signed = ${total}, signature = NULL WHERE id = ${id}`
       yield* addLostCalls(tx, id, totalClaimed - charged)
     }
     // The block of a claim can leave the chain, and the channel has to be claimed again then.
     if (totalClaimed < charged)
       yield* tx.run`UPDATE channels SET unclaimed_since_ms =
         CASE WHEN signature IS NOT NULL THEN coalesce(unclaimed_since_ms, ${tx.nowMs}) END WHERE id = ${id}`
-    const risen = totalClaimed - BigInt(found.claimed)
     if (risen === 0n) {
       if (totalClaimed >= charged)
         yield* tx.run`UPDATE channels SET unclaimed_since_ms = NULL
@@ -248,10 +259,10 @@ export function createChannels(
 
     take: (id, owner) => channels.take(bytesOf(id), owner),
 
-    async lastResponse(id, charged): Promise<ChannelResponse | undefined> {
+    async lastResponse(id, { requestHash, voucherTotal }): Promise<ChannelResponse | undefined> {
       const found = await reads.one<ResponseRow>`
-        SELECT r.* FROM channel_responses r JOIN channels c ON c.id = r.id
-        WHERE r.id = ${bytesOf(id)} AND r.status > 0 AND c.charged = ${String(charged)}`
+        SELECT * FROM channel_responses WHERE id = ${bytesOf(id)} AND status > 0
+          AND request_hash = ${requestHash} AND voucher_total = ${String(voucherTotal)}`
       if (found === undefined) return undefined
       const { status, headers, media_type: mediaType, body, receipt } = found
       return { status, headers: JSON.parse(headers), mediaType, body, receipt }

@@ -13,16 +13,25 @@ export const createChannelCharges =
     writer.write('chargeChannel', argsOf(charge, clock.now()))
 
 function argsOf(charge: ChannelCharge, nowMs: number): ChargeArgs {
-  const { before, amountAtomic, response, linkId } = charge
+  const { before, amountAtomic, signed, signature, response, linkId } = charge
   const id = charge.id.slice(2)
   const charged = String(before + amountAtomic)
   return [
-    [charged, charge.signature.slice(2), nowMs, id, String(before), charge.owner],
+    [
+      charged,
+      signature === null ? null : signature.slice(2),
+      amountAtomic === 0n ? null : nowMs,
+      id,
+      String(before),
+      charge.owner,
+      signed === before + amountAtomic ? charged : String(signed),
+    ],
     response === null
-      ? [id, charge.requestHash, 0, '[]', '', '', '']
+      ? [id, charge.requestHash, String(charge.voucherTotal), 0, '[]', '', '', '']
       : [
           id,
           charge.requestHash,
+          String(charge.voucherTotal),
           response.status,
           JSON.stringify(response.headers),
           response.mediaType,

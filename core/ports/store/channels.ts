@@ -12,12 +12,19 @@ import type { NetworkId } from '../../domain/network.ts'
 /** A channel that this process owns, and the call that was charged last. */
 export interface OwnedChannel {
   readonly channel: Channel
-  /** Hash of the request that was charged last, if its response is stored. Null otherwise. */
-  readonly lastRequestHash: string | null
+  /** The call that was charged last, if its response is stored. Null otherwise. */
+  readonly last: ChargedCall | null
   /** The last refund that was sent. Null if none was, or it has failed. */
   readonly refund: SentRefund | null
   /** True if the process that owned the row before has ended without a release, so that the row may lack its last calls. */
   readonly isAbandoned: boolean
+}
+
+/** By what the repeat of a charged call is recognized. */
+export interface ChargedCall {
+  readonly requestHash: string
+  /** Total of the call's voucher. */
+  readonly voucherTotal: AtomicAmount
 }
 
 /** A channel that another process owns. */
@@ -46,11 +53,15 @@ export interface ChannelCharge {
   readonly asset: string
   readonly storeId: StoreId
   readonly linkId: LinkId
+  /** 0 if the call has used nothing. */
   readonly amountAtomic: AtomicAmount
   /** Total before this call, and before calls that the row lacks. */
   readonly before: AtomicAmount
-  /** The voucher's signature, which allows the total before plus the amount. */
-  readonly signature: string
+  /** The voucher that the row keeps (`Channel.signed`). */
+  readonly signed: AtomicAmount
+  readonly signature: string | null
+  /** Total of the call's own voucher. */
+  readonly voucherTotal: AtomicAmount
   readonly requestHash: string
   /** Null if the response is not stored, so that a repeat of the call cannot get it. */
   readonly response: ChannelResponse | null
@@ -100,13 +111,12 @@ export interface Channels {
   /**
    * The stored response of the last charged call.
    *
-   * @param charged the channel's total with this call
    * @returns undefined if there is none, or another process has charged a later call
    */
-  lastResponse(id: ChannelId, charged: AtomicAmount): Promise<ChannelResponse | undefined>
+  lastResponse(id: ChannelId, call: ChargedCall): Promise<ChannelResponse | undefined>
   /**
-   * Writes the state in the contract. What is claimed there counts as claimed, and a response whose voucher is claimed is deleted,
-   * because the voucher is public then. With another balance, the channel is no longer parked.
+   * Writes the state in the contract. What is claimed there counts as claimed, and the kept voucher as published. A response is deleted
+   * if all is claimed, because its voucher may be public then. With another balance, the channel is no longer parked.
    *
    * @returns the amount by which the claimed total rose
    */

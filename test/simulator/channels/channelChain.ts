@@ -73,7 +73,7 @@ export function createSimulatedChannelChain(deps: ChannelChainDeps): ChannelChai
   }
 
   const claimOf = (channel: Channel): ContractCall => {
-    const { id, charged: signed, signature, config } = channel
+    const { id, signed, signature, config } = channel
     const isSigned = signature === signatureOf(config.payerAuthorizer, id, signed)
     return { type: 'claim', id, signed, total: claimable(channel), isSigned }
   }

@@ -88,7 +88,7 @@ export function together(calls: readonly ContractCall[]): ContractCall {
 /** Claims all that the channels were charged and have. @param signature of the channels' common authorizer, over the batch */
 export function claimCall(channels: readonly Channel[], signature: Hex): ContractCall {
   const claims = channels.map((channel) => ({
-    voucher: { channel: configOf(channel.config), maxClaimableAmount: channel.charged },
+    voucher: { channel: configOf(channel.config), maxClaimableAmount: channel.signed },
     signature: channel.signature as Hex,
     totalClaimed: claimable(channel),
   }))

@@ -55,7 +55,7 @@ export function createEvmChannelChain(options: EvmChannelChainOptions): ChannelC
   const claimOf = (channels: Parameters<ChannelChain['claim']>[0]): ContractCall => {
     const entries = channels.map((channel) => ({
       channelId: channel.id,
-      maxClaimableAmount: channel.charged,
+      maxClaimableAmount: channel.signed,
       totalClaimed: claimable(channel),
     }))
     const by = channels[0]!.config.receiverAuthorizer

@@ -10,6 +10,7 @@ export const channels = `
   CREATE TABLE channels (
     id bytea PRIMARY KEY CHECK (length(id) = 32),
     charged text COLLATE "C" NOT NULL,
+    signed text COLLATE "C" NOT NULL,
     signature bytea,
     balance text COLLATE "C" NOT NULL,
     claimed text COLLATE "C" NOT NULL,
@@ -21,7 +22,8 @@ export const channels = `
     parked_until_ms bigint,
     parked_reason text COLLATE "C",
     sent_refund_nonce text COLLATE "C",
-    sent_refund_amount text COLLATE "C"
+    sent_refund_amount text COLLATE "C",
+    published text COLLATE "C"
   ) WITH (fillfactor = 50);
   CREATE INDEX channels_unclaimed ON channels (id) WHERE unclaimed_since_ms IS NOT NULL;
   CREATE TABLE channel_configs (
@@ -42,6 +44,7 @@ export const channels = `
   CREATE TABLE channel_responses (
     id bytea PRIMARY KEY,
     request_hash text COLLATE "C" NOT NULL,
+    voucher_total text COLLATE "C" NOT NULL,
     status bigint NOT NULL,
     headers text COLLATE "C" NOT NULL,
     media_type text COLLATE "C" NOT NULL,

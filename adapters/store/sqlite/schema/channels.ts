@@ -11,7 +11,8 @@ export const channels = [
   `CREATE TABLE channels (
     id BLOB PRIMARY KEY NOT NULL CHECK (length(id) = 32),
     charged TEXT NOT NULL,
-    signature BLOB, -- of the voucher over the total that is charged; null: nothing is charged yet
+    signed TEXT NOT NULL, -- total of the voucher that the claim will use, at least what is charged
+    signature BLOB, -- of that voucher; null: nothing is charged yet
     balance TEXT NOT NULL,
     claimed TEXT NOT NULL,
     pending TEXT NOT NULL, -- the payer's requested withdrawal
@@ -22,7 +23,8 @@ export const channels = [
     parked_until_ms INTEGER,
     parked_reason TEXT,
     sent_refund_nonce TEXT, -- of the last refund that was sent; null: none was, or it has failed
-    sent_refund_amount TEXT
+    sent_refund_amount TEXT,
+    published TEXT -- total of the newest voucher that a claim has published; null: there was no claim
   ) STRICT, WITHOUT ROWID`,
   'CREATE INDEX channels_unclaimed ON channels (id) WHERE unclaimed_since_ms IS NOT NULL',
   `CREATE TABLE channel_configs (
@@ -44,6 +46,7 @@ export const channels = [
   `CREATE TABLE channel_responses (
     id BLOB PRIMARY KEY NOT NULL,
     request_hash TEXT NOT NULL,
+    voucher_total TEXT NOT NULL,
     status INTEGER NOT NULL, -- 0: the response is not stored
     headers TEXT NOT NULL, -- a JSON list: name, value, name, value …
     media_type TEXT NOT NULL,
