@@ -16,6 +16,8 @@ export interface BudgetLine {
   readonly asset: string
   readonly spent: string
   readonly reserved: string
+  /** What was given back today, because less was charged than was counted. It is not in `spent`. */
+  readonly given_back: string
   readonly per_transaction: string | null
   readonly per_day: string | null
   readonly resets_at: string
@@ -119,6 +121,7 @@ function budgetOf(agent: Agent, rules: StoredRules, budget: BudgetBook): readonl
       asset,
       spent: String(use.spent),
       reserved: String(use.reserved),
+      given_back: String(use.givenBack),
       per_transaction: textOf(limit?.perTransaction),
       per_day: textOf(limit?.perDay),
       resets_at: use.resetsAt,
