@@ -33,7 +33,7 @@ import {
   type OwnerContext,
   type RequestContext,
 } from './caller.ts'
-import { ChargeChecks, type ChargeReport } from './chargeChecks.ts'
+import { ChargeChecks } from './chargeChecks.ts'
 import { Idempotency } from './idempotency.ts'
 import { StoredRules } from './ownerRules.ts'
 import { type OwnerWarning, ownerWarnings } from './ownerWarnings.ts'
@@ -248,16 +248,6 @@ export async function createVaultApi(parts: VaultApiDeps) {
     warnings: ({ caller }: OwnerContext): readonly OwnerWarning[] =>
       caller.kind === 'owner' ? ownerWarnings({ ...inner, registry, troubles }) : [],
     ...createInsightApi(inner, gate, registry),
-    /** Checks now what the payments of today have cost. @throws `OWNER_REQUIRED`, `VAULT_LOCKED`, `VALIDATION_ERROR` without a node */
-    async checkCharges(context: OwnerContext): Promise<ChargeReport> {
-      gate.open(context)
-      if (charges.hasNode) return charges.checkNow()
-      throw new VaultError(
-        'VALIDATION_ERROR',
-        'The vault gives nothing back, because its configuration has no RPC node of an EVM chain.',
-        { action: 'Set evmRpc in the configuration of the vault, and start it again.' },
-      )
-    },
     approvals: createApprovalsApi(gate, book),
     agents: createAgentsApi(gate, registry, book),
     policies: createPoliciesApi(gate, registry, rules, assets, budget),

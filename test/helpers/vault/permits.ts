@@ -1,17 +1,13 @@
 import { randomBytes } from 'node:crypto'
-import { type Address, encodeFunctionData, type Hex, parseAbi } from 'viem'
+import type { Address, Hex } from 'viem'
 import { generatePrivateKey, type PrivateKeyAccount, privateKeyToAccount } from 'viem/accounts'
 import { permit2Proxies, settleCall } from '../../../core/evm/permit2.ts'
 import { requestByFetch } from '../../../core/rpc/requestByFetch.ts'
 import { createRpc, type Rpc } from '../../../core/rpc/rpc.ts'
 import { permit2Types } from '../../../core/x402/types.ts'
-import {
-  type LocalEvm,
-  MULTICALL3_ADDRESS,
-  PERMIT2_ADDRESS,
-  startLocalEvm,
-} from '../../../localnet/evm/startLocalEvm.ts'
+import { type LocalEvm, PERMIT2_ADDRESS, startLocalEvm } from '../../../localnet/evm/startLocalEvm.ts'
 import type { OpenClaim } from '../../../vault/effects/payment.ts'
+import { together } from './uptoOrders.ts'
 
 /** Anvil names the block before this many others as final. */
 export const BLOCKS_UNTIL_FINAL = 64
@@ -50,10 +46,6 @@ export interface PermitChain {
 interface Test {
   teardown(work: () => unknown): unknown
 }
-
-const multicall = parseAbi([
-  'function aggregate3((address target, bool allowFailure, bytes callData)[] calls) payable',
-])
 
 /** A local chain with a payer who has allowed Permit2. */
 export async function startPermitChain(t: Test): Promise<PermitChain> {
@@ -122,14 +114,11 @@ export async function startPermitChain(t: Test): Promise<PermitChain> {
     facilitator,
     sign,
     charge: ({ charge }, amountAtomic) => chain.send({ from: facilitator, ...charge(amountAtomic) }),
-    chargeTogether(charges) {
-      const calls = charges.map(([{ charge }, amountAtomic]) => {
-        const { to, data } = charge(amountAtomic)
-        return { target: to as Hex, allowFailure: false, callData: data as Hex }
-      })
-      const data = encodeFunctionData({ abi: multicall, functionName: 'aggregate3', args: [calls] })
-      return chain.send({ from: facilitator, to: MULTICALL3_ADDRESS, data })
-    },
+    chargeTogether: (charges) =>
+      chain.send({
+        from: facilitator,
+        ...together(charges.map(([{ charge }, amountAtomic]) => charge(amountAtomic))),
+      }),
     finalize: () => chain.mine(BLOCKS_UNTIL_FINAL + 1),
   }
 }

@@ -8,6 +8,7 @@ import { type activityQuery, budgetRequest } from '../../requests/agentRequests.
 import type { InputOf } from '../../requests/request.ts'
 import { assertOwner, type Gate, type OwnerContext } from '../caller.ts'
 import { accountOn } from '../chainOf.ts'
+import type { ChargeReport } from '../chargeChecks.ts'
 import type { VaultDeps } from '../deps.ts'
 import type { StoredRules } from '../ownerRules.ts'
 import { budgetError } from '../phases/perform.ts'
@@ -25,7 +26,7 @@ export interface BudgetLine {
 
 /** Grants, budgets and the log. An agent gets its own, the owner all of them. */
 export function createInsightApi(parts: VaultDeps, gate: Gate, registry: Agents) {
-  const { assets, rules } = parts
+  const { assets, rules, charges } = parts
   const { audit, budget, records } = parts.vault
   /** The last running query of each agent. */
   const querying = new Map<string, Promise<unknown>>()
@@ -71,6 +72,16 @@ export function createInsightApi(parts: VaultDeps, gate: Gate, registry: Agents)
     budget(context: OwnerContext, name?: string) {
       gate.known(context)
       return { budget: budgetOf(agentFor(context, name), rules, budget) }
+    },
+    /** Checks now what the payments of today have cost. @throws `OWNER_REQUIRED`, `VAULT_LOCKED`, `VALIDATION_ERROR` without a node */
+    async checkCharges(context: OwnerContext): Promise<ChargeReport> {
+      gate.open(context)
+      if (charges.hasNode) return charges.checkNow()
+      throw new VaultError(
+        'VALIDATION_ERROR',
+        'The vault gives nothing back, because its configuration has no RPC node of an EVM chain.',
+        { action: 'Set evmRpc in the configuration of the vault, and start it again.' },
+      )
     },
     checkBudget(input: unknown, context: OwnerContext) {
       gate.known(context)
