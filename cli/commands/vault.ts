@@ -4,6 +4,7 @@ import type { Output } from '../output/createOutput.ts'
 import { UsageError } from '../output/exitCodes.ts'
 import { registerAgents, registerPairings } from '../vault/agentCommands.ts'
 import { registerApprovals } from '../vault/approvalCommands.ts'
+import { registerBudget } from '../vault/budgetCommands.ts'
 import {
   type CommonFlags,
   neededPassword,
@@ -132,6 +133,7 @@ The other commands use the running vault. If none is running, they open its fold
   registerValues(vault)
   registerState(vault)
   registerPolicies(vault)
+  registerBudget(vault)
   registerPairings(vault)
   registerKeys(vault)
   registerCustody(vault)

@@ -12,7 +12,7 @@ import { systemVaultClock } from '../../vault/ports/clock.ts'
 import type { Vault } from '../../vault/ports/vault.ts'
 import { openVault } from '../../vault/storage/localVault.ts'
 import type { Output } from '../output/createOutput.ts'
-import { createPaymentRpc, type OwnChain } from './paymentRpc.ts'
+import { createChargeRpc, createPaymentRpc, type OwnChain } from './paymentRpc.ts'
 
 export interface OpenHostOptions {
   readonly home: string
@@ -27,6 +27,8 @@ export interface OpenHostOptions {
   readonly relayCa?: string | undefined
   /** RPC node for payments on Solana. Default: the public node. */
   readonly solanaRpc?: string | undefined
+  /** URLs of the owner's RPC nodes of EVM chains, by the chain's name. */
+  readonly evmRpc?: Readonly<Record<string, string | undefined>>
   readonly idleLockMs?: number | undefined
   readonly maxAgeMs?: number | undefined
   /** How much of the log is kept. Default: all of it. */
@@ -85,6 +87,7 @@ export async function openHost(options: OpenHostOptions): Promise<OpenHost> {
       ],
       assets,
       rpc: createPaymentRpc(options.solanaRpc, assets.chains, ownChains),
+      chargeRpc: createChargeRpc(options.evmRpc ?? {}, assets.chains, ownChains),
       egress: (ranges) => egressFor(egresses, ranges, log),
       pluginEgress: egressFor(egresses, options.pluginCidrs ?? [], log),
       plugins: options.plugins ?? [],

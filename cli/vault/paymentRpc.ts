@@ -1,12 +1,14 @@
 import { createJsonRpc, publicRpcUrl, unexpected } from '../../buyer/chains/jsonRpc.ts'
+import { requestByFetch } from '../../core/rpc/requestByFetch.ts'
+import { createRpc, type Rpc, servedChain } from '../../core/rpc/rpc.ts'
 import { decodeStrictBase64 } from '../../core/x402/header.ts'
 import type { ChainTable, VaultChain } from '../../vault/effects/assets.ts'
-import type { PaymentRpc, SolanaPaymentRpc } from '../../vault/effects/payment.ts'
+import type { ChargeRpc, PaymentRpc, SolanaPaymentRpc } from '../../vault/effects/payment.ts'
 
 /** A chain of the owner's configuration. */
 export interface OwnChain {
   readonly name: VaultChain
-  /** The RPC node of a Solana cluster. */
+  /** URL of its RPC node. */
   readonly rpc?: string | undefined
 }
 
@@ -34,6 +36,35 @@ export function createPaymentRpc(
     const open = url === undefined ? undefined : nodeAt(url)
     return given === undefined || open === undefined ? open : whereServed(given, network, open)
   }
+}
+
+/** Time limit of a request that proves what payments cost, in ms. */
+const CHARGE_TIMEOUT_MS = 5_000
+
+/**
+ * The owner's nodes of EVM chains, which prove what payments cost. A node that serves another chain proves nothing.
+ *
+ * @param urls by the name of a pinned chain
+ */
+export function createChargeRpc(
+  urls: Readonly<Record<string, string | undefined>>,
+  chains: ChainTable,
+  ownChains: readonly OwnChain[] = [],
+): ChargeRpc {
+  const given = new Map([...Object.entries(urls), ...ownChains.map(({ name, rpc }) => [name, rpc] as const)])
+  const nodes = new Map<string, Rpc>()
+  for (const [name, url] of given) {
+    const facts = chains.named(name)
+    if (url === undefined || facts?.family !== 'eip155') continue
+    const node = createRpc({
+      urls: [url],
+      chain: servedChain(facts.network),
+      sendRequest: requestByFetch(fetch),
+      timeoutMs: CHARGE_TIMEOUT_MS,
+    })
+    nodes.set(name, node)
+  }
+  return (chain) => nodes.get(chain)
 }
 
 /** `given` if it serves this cluster, otherwise `other`. A CAIP-2 id contains the first 32 characters of the genesis hash. */

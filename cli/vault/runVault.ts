@@ -42,6 +42,7 @@ export async function runVault(options: RunVaultOptions, output: Output): Promis
     ownChains: options.ownChains,
     relay: options.relay,
     solanaRpc: options.solanaRpc,
+    evmRpc: options.evmRpc,
     relayCa: options.relayCa,
     idleLockMs: options.idleLockMs,
     maxAgeMs: options.maxAgeMs,

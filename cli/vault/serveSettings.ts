@@ -37,9 +37,11 @@ export interface ServeSettings {
   /** PEM text. */
   readonly relayCa: string | undefined
   readonly solanaRpc: string | undefined
+  /** URLs of the owner's RPC nodes of EVM chains, by the chain's name. */
+  readonly evmRpc: VaultConfig['evmRpc']
   /** The pinned chains and assets, and those of the owner. */
   readonly assets: AssetTable
-  /** The owner's chains, which are always offered, with the RPC node of each Solana cluster. */
+  /** The owner's chains, which are always offered, with the RPC node of each. */
   readonly ownChains: readonly OwnChain[]
   readonly idleLockMs: number
   readonly maxAgeMs: number
@@ -89,6 +91,7 @@ export async function serveSettings(
     relay: checkedRelay(flags.relay ?? config.relay),
     relayCa: caFile === undefined ? undefined : readCa(caFile),
     solanaRpc: checkedNode(flags.solanaRpc ?? config.solanaRpc),
+    evmRpc: config.evmRpc,
     ...ownSettings(config),
     idleLockMs: number('--idle-minutes', flags.idleMinutes, config.idleMinutes, 1, 10_080) * 60_000,
     maxAgeMs: number('--max-hours', flags.maxHours, config.maxHours, 1, 168) * 3_600_000,

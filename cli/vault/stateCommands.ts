@@ -170,8 +170,10 @@ export async function listActivity(
 /**
  * The subject of a log entry. If the request was refused for a false claim or was not decoded, this is what its bytes would do.
  */
-function whatOf({ details, status, currency, found }: Event): string | null {
-  const about = details.amount === null ? (details.scope ?? details.note) : `${details.amount} ${currency}`
+function whatOf({ action, details, status, currency, found }: Event): string | null {
+  const sum = `${details.amount} ${currency}`
+  if (action === 'GIVE_BACK') return `${sum}: ${details.note}`
+  const about = details.amount === null ? (details.scope ?? details.note) : sum
   if (found === undefined) return about
   const why = details.code ?? (status === 'DENIED' ? 'Refused' : 'Not fully decoded')
   return `${why}. Found: ${found}`

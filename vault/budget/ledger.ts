@@ -1,5 +1,7 @@
 const DAY_MS = 86_400_000
 const REMEMBERED_IDS = 10_000
+/** Maximum payments of which part may be given back. Without the limit, an agent could fill the memory. */
+const MAX_PARTIAL = 1_000
 /** The day of an open reservation whose own day has passed. It counts on no day. */
 const over = -1
 /** Maximum charges and ids per snapshot row, so that each row stays small. */
@@ -8,6 +10,12 @@ const CHUNK = 1_000
 export interface OpenReservation {
   readonly day: number
   readonly charges: readonly Charge[]
+}
+
+/** A payment that was counted today with the most that it can cost. */
+interface PartialPayment {
+  readonly charges: readonly Charge[]
+  readonly claim: unknown
 }
 
 /** The UTC day of a time: days since 1970. */
@@ -33,6 +41,10 @@ export class BudgetLedger {
   #reserved = new Map<string, bigint>()
   readonly #open = new Map<string, OpenReservation>()
   readonly #committed = new Set<string>()
+  /** Payments of the latest day of which part may be given back, oldest first. Those of an earlier day give nothing back. */
+  readonly #partial = new Map<string, PartialPayment>()
+  /** What was given back on the latest day, by {@link keyOf}. */
+  #givenBack = new Map<string, bigint>()
 
   get day(): number {
     return this.#day
@@ -46,10 +58,23 @@ export class BudgetLedger {
     return this.#reserved.get(keyOf(subject, asset)) ?? 0n
   }
 
+  givenBack(subject: string, asset: string): bigint {
+    return this.#givenBack.get(keyOf(subject, asset)) ?? 0n
+  }
+
+  /** Committed payments of the latest day of which part may be given back, oldest first. */
+  partial(): { readonly id: string; readonly claim: unknown }[] {
+    return [...this.#partial].flatMap(([id, { claim }]) => (this.isOpen(id) ? [] : [{ id, claim }]))
+  }
+
+  isPartial(id: string): boolean {
+    return this.#partial.has(id) && !this.isOpen(id)
+  }
+
   /** Assets that a subject used today. */
   assetsOf(subject: string): string[] {
     const found: string[] = []
-    for (const key of this.#used.keys()) {
+    for (const key of new Set([...this.#used.keys(), ...this.#givenBack.keys()])) {
       const [owner, asset] = JSON.parse(key) as [string, string]
       if (owner === subject) found.push(asset)
     }
@@ -72,6 +97,9 @@ export class BudgetLedger {
     if (change.t === 'day') return this.#enter(change.day)
     if (change.t === 'move') return this.#moveTo(change.day)
     if (change.t === 'total') return this.#add(this.#used, change.charges, 1n)
+    if (change.t === 'returned') return this.#add(this.#givenBack, change.charges, 1n)
+    if (change.t === 'partial') return this.#note(change)
+    if (change.t === 'giveBack') return this.#giveBack(change.id, BigInt(change.amount))
     if (change.t === 'decided') {
       for (const id of change.ids) this.#remember(id)
       return
@@ -88,6 +116,7 @@ export class BudgetLedger {
     if (reservation === undefined) return
     this.#open.delete(change.id)
     if (change.t === 'commit') this.#remember(change.id)
+    else this.#partial.delete(change.id)
     if (reservation.day !== this.#day) return
     this.#add(this.#reserved, reservation.charges, -1n)
     if (change.t === 'release') this.#add(this.#used, reservation.charges, -1n)
@@ -105,6 +134,10 @@ export class BudgetLedger {
       ...chunksOf(committed).map((charges) => ({ t: 'total', charges }) as const),
       ...chunksOf([...this.#committed]).map((ids) => ({ t: 'decided', ids }) as const),
       ...[...this.#open].map(([id, { day, charges }]) => ({ t: 'reserve', id, day, charges }) as const),
+      ...[...this.#partial].map(
+        ([id, { charges, claim }]) => ({ t: 'partial', id, charges, claim }) as const,
+      ),
+      ...chunksOf(chargesIn(this.#givenBack)).map((charges) => ({ t: 'returned', charges }) as const),
     ]
   }
 
@@ -114,6 +147,8 @@ export class BudgetLedger {
     this.#reserved.clear()
     this.#open.clear()
     this.#committed.clear()
+    this.#partial.clear()
+    this.#givenBack.clear()
   }
 
   /** Starts a new day, on which nothing is used yet. Open reservations were counted on their own day. */
@@ -122,6 +157,33 @@ export class BudgetLedger {
     this.#day = day
     this.#used = new Map()
     this.#reserved = new Map()
+    this.#partial.clear()
+    this.#givenBack = new Map()
+  }
+
+  /** @param charges absent if the reservation is open, which has them */
+  #note({ id, claim, charges = this.#chargesOf(id) }: Extract<BudgetChange, { t: 'partial' }>): void {
+    if (charges === undefined) return
+    this.#partial.set(id, { charges, claim })
+    if (this.#partial.size > MAX_PARTIAL) this.#partial.delete(this.#partial.keys().next().value!)
+  }
+
+  /** The charges of an open reservation that counts on the latest day. */
+  #chargesOf(id: string): readonly Charge[] | undefined {
+    const open = this.#open.get(id)
+    return open?.day === this.#day ? open.charges : undefined
+  }
+
+  /** Gives back at most what was counted, once. */
+  #giveBack(id: string, amount: bigint): void {
+    const charges = this.isPartial(id) ? this.#partial.get(id)!.charges : []
+    this.#partial.delete(id)
+    const returned = charges.flatMap(([subject, asset, counted]): Charge[] => {
+      const least = amount < BigInt(counted) ? amount : BigInt(counted)
+      return least > 0n ? [[subject, asset, String(least)]] : []
+    })
+    this.#add(this.#used, returned, -1n)
+    this.#add(this.#givenBack, returned, 1n)
   }
 
   /** Moves the latest day's totals and reservations to another day. */
@@ -152,6 +214,12 @@ function keyOf(subject: string, asset: string): string {
   return JSON.stringify([subject, asset])
 }
 
+const chargesIn = (totals: ReadonlyMap<string, bigint>): Charge[] =>
+  [...totals].map(([key, amount]) => {
+    const [subject, asset] = JSON.parse(key) as [string, string]
+    return [subject, asset, String(amount)]
+  })
+
 function chunksOf<T>(items: readonly T[]): T[][] {
   const chunks: T[][] = []
   for (let at = 0; at < items.length; at += CHUNK) chunks.push(items.slice(at, at + CHUNK))
@@ -172,6 +240,17 @@ export type BudgetChange =
   | { readonly t: 'reserve'; readonly id: string; readonly day: number; readonly charges: readonly Charge[] }
   | { readonly t: 'commit'; readonly id: string }
   | { readonly t: 'release'; readonly id: string }
+  /** A payment that may cost less than it counts. `charges` are absent while its reservation is open. */
+  | {
+      readonly t: 'partial'
+      readonly id: string
+      readonly claim: unknown
+      readonly charges?: readonly Charge[]
+    }
+  /** Gives back part of such a payment. Nothing more of it is given back. */
+  | { readonly t: 'giveBack'; readonly id: string; readonly amount: string }
+  /** What was given back on the latest day. */
+  | { readonly t: 'returned'; readonly charges: readonly Charge[] }
   /** Recently committed ids, oldest first. */
   | { readonly t: 'decided'; readonly ids: readonly string[] }
 

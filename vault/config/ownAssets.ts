@@ -64,12 +64,10 @@ export function ownAssets({ chains, assets }: Pick<VaultConfig, 'chains' | 'asse
   return { assets: assetTable, problems }
 }
 
-function chainOf({ name, title = name, network, symbol, test, rpc, ...more }: ChainConfig): AddedChain {
+function chainOf({ name, title = name, network, symbol, test, ...more }: ChainConfig): AddedChain {
   // The schema has already checked the form of the network.
   const family = familyOf(network)!
   const { decimals = family === 'solana' ? 9 : 18 } = more
-  if (rpc !== undefined && family !== 'solana')
-    throw new PinProblem('rpc', 'Expected no `rpc`, because payments on an EVM chain need no node.')
   const read = (field: 'usualFee' | 'maxFee'): bigint => {
     try {
       return parseAmount(more[field], decimals)

@@ -76,6 +76,37 @@ export const vaultConfigSchema = {
       writeOnly: true,
       description: 'URL of the RPC node for payments on Solana. Default: the public node.',
     },
+    evmRpc: {
+      type: 'object',
+      additionalProperties: false,
+      default: {},
+      description:
+        'RPC nodes of EVM chains, by which the vault proves what a payment cost, and gives the rest back to the budgets. Without a node of the chain, a payment counts with the most that it permits. Use a node that you trust, because a node that lies can raise what agents spend in a day.',
+      examples: [{ base: 'https://base.example.com' }],
+      properties: {
+        ethereum: {
+          type: 'string',
+          format: 'url',
+          pattern: '^https?://',
+          writeOnly: true,
+          description: 'URL of your RPC node of Ethereum.',
+        },
+        base: {
+          type: 'string',
+          format: 'url',
+          pattern: '^https?://',
+          writeOnly: true,
+          description: 'URL of your RPC node of Base.',
+        },
+        'base-sepolia': {
+          type: 'string',
+          format: 'url',
+          pattern: '^https?://',
+          writeOnly: true,
+          description: 'URL of your RPC node of Base Sepolia.',
+        },
+      },
+    },
     chains: {
       type: 'array',
       default: [],
@@ -154,7 +185,7 @@ export const vaultConfigSchema = {
             pattern: '^https?://',
             writeOnly: true,
             description:
-              'URL of the RPC node for x402 payments on a Solana cluster. Without this option, the vault refuses payments on this cluster.',
+              'URL of the RPC node. On a Solana cluster, the vault refuses x402 payments without this option. On an EVM chain, see `evmRpc`.',
           },
         },
       },

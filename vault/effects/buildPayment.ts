@@ -9,7 +9,7 @@ import { isObject } from '../../core/x402/strictJson.ts'
 import { type AssetTable, type ChainFacts, pinnedAssets } from './assets.ts'
 import type { ChainPlugin } from './chainPlugin.ts'
 import type { Decoded } from './effect.ts'
-import { PaymentProblem, type PaymentRpc } from './payment.ts'
+import { type PaymentClaim, PaymentProblem, type PaymentRpc } from './payment.ts'
 import { hostOf, nameRecipients } from './plainWords.ts'
 import { claimedAmount, proveClaim } from './proveClaim.ts'
 
@@ -57,6 +57,8 @@ export interface BuiltPayment {
   /** In scheme `upto`, the most that can be charged. */
   readonly amountAtomic: bigint
   readonly validBeforeMs: number
+  /** What proves later how much was charged. Undefined where the vault gives nothing back. */
+  readonly claim: PaymentClaim | undefined
   /**
    * The value of `PAYMENT-SIGNATURE`, from the signer's signature over `decoded.signingBytes`.
    *
@@ -209,6 +211,7 @@ async function buildEntry(
       payTo: terms.payTo,
       amountAtomic: terms.amountAtomic,
       validBeforeMs: prepared.validBeforeMs,
+      claim: prepared.claim,
       assemble(signature) {
         const assembled = plugin.assemble(decoded, signature)
         return { paymentHeader: headerOf(prepared.payload(assembled)), signature: assembled.signature }

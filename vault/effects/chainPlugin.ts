@@ -1,9 +1,10 @@
 import type { ChainFamily } from '../../core/domain/network.ts'
+import type { Rpc } from '../../core/rpc/rpc.ts'
 import { decodeStrictBase64 } from '../../core/x402/header.ts'
 import type { OfferTerms } from '../../core/x402/offerTerms.ts'
 import type { AssetTable, VaultChain } from './assets.ts'
 import type { Decoded, DecodeResult } from './effect.ts'
-import type { PreparedPayment, PreparePayment } from './payment.ts'
+import type { FinalBlock, OpenClaim, PreparedPayment, PreparePayment, ProvedCharge } from './payment.ts'
 
 /**
  * The bytes of a message in the encoding that the request names. Only the canonical form of each encoding is accepted.
@@ -61,8 +62,8 @@ export interface Assembled {
 }
 
 /**
- * A chain family as a plugin of the vault. It decodes requests and encodes signed ones. It never sees a key and uses no
- * network. It throws only if its caller makes a mistake.
+ * A chain family as a plugin of the vault. It decodes requests and encodes signed ones. It never sees a key and has no
+ * network access except the node that it is handed. It throws only if its caller makes a mistake.
  */
 export interface ChainPlugin {
   readonly name: string
@@ -81,6 +82,17 @@ export interface ChainPlugin {
    * @throws {PaymentProblem} when the chain's node reports that the payment cannot succeed, or does not respond
    */
   preparePayment(request: PreparePayment): Promise<PreparedPayment>
+  /** Absent where the vault gives nothing back. @throws if the node does not name a final block */
+  finalBlock?(rpc: Rpc): Promise<FinalBlock>
+  /**
+   * What signed payments of one chain have cost, as of a final block. In the order of the claims. Undefined for a payment that can
+   * still be charged, or about which the node did not prove anything.
+   */
+  proveCharges?(
+    rpc: Rpc,
+    claims: readonly OpenClaim[],
+    final: FinalBlock,
+  ): Promise<readonly (ProvedCharge | undefined)[]>
   /**
    * Adds a signature to a decoded request. It first verifies that the signature is by `decoded.from` over
    * `decoded.signingBytes`.

@@ -1,3 +1,4 @@
+import type { Rpc } from '../../core/rpc/rpc.ts'
 import type { OfferTerms } from '../../core/x402/offerTerms.ts'
 import type { SolanaAccount } from '../../core/x402/solanaTermsFault.ts'
 import type { AssetTable, VaultChain } from './assets.ts'
@@ -16,6 +17,47 @@ export interface SolanaPaymentRpc {
 /** Returns the node of a Solana cluster. Undefined where none is configured. Payments on EVM need no node. */
 export type PaymentRpc = (chain: VaultChain) => SolanaPaymentRpc | undefined
 
+/** Returns the owner's node of an EVM chain, which proves what was charged. Undefined where none is configured. */
+export type ChargeRpc = (chain: VaultChain) => Rpc | undefined
+
+/** The newest block of a chain that is final, so that no reorganization removes it. */
+export interface FinalBlock {
+  readonly number: number
+  /** Its time, in seconds since 1970. */
+  readonly seconds: number
+}
+
+/** What is needed to prove how much of a signed payment was charged. The vault stores it as JSON. Numbers are in decimal digits. */
+export interface PaymentClaim {
+  readonly chain: VaultChain
+  /** Address of the token. */
+  readonly asset: string
+  readonly payer: string
+  readonly payTo: string
+  /** The most that can be charged, in atomic units. */
+  readonly most: string
+  /** A decimal number with Permit2, 32 bytes in hex with EIP-3009. */
+  readonly nonce: string
+  /** The last second in which the payment can be charged, or one second more. Since 1970. */
+  readonly validBefore: string
+  /** The account that decides what it charges (scheme `upto`). Null if only the whole amount can be charged. */
+  readonly facilitator: string | null
+}
+
+/** A claim, and the newest block that was known to be final before the payment was signed. Null if none was known. */
+export interface OpenClaim {
+  readonly claim: PaymentClaim
+  readonly sinceBlock: number | null
+}
+
+/** What a chain proves about a payment. It can never be charged again. */
+export interface ProvedCharge {
+  /** The most that was charged, in atomic units. */
+  readonly charged: bigint
+  /** The transaction, if one was found that is this payment. */
+  readonly transaction: string | null
+}
+
 export interface PreparePayment {
   readonly chain: VaultChain
   readonly account: string
@@ -33,6 +75,8 @@ export interface PreparedPayment {
   readonly decoded: Decoded
   /** Time after which the payment can no longer be included, in ms since 1970. An estimate on Solana. */
   readonly validBeforeMs: number
+  /** Absent where the vault gives nothing back. */
+  readonly claim?: PaymentClaim
   /** The x402 `payload`, from the plugin's `assemble` for this payment. */
   payload(assembled: {
     readonly signedTx: string | null

@@ -7,7 +7,7 @@ import { type ApprovalRecord, type Question, viewApproval } from '../approvals/a
 import { ApprovalBook } from '../approvals/approvalBook.ts'
 import type { AssetTable, VaultChain } from '../effects/assets.ts'
 import type { ChainPlugin } from '../effects/chainPlugin.ts'
-import type { PaymentRpc } from '../effects/payment.ts'
+import type { ChargeRpc, PaymentRpc } from '../effects/payment.ts'
 import { VaultError } from '../errors/error.ts'
 import type { VaultClock } from '../ports/clock.ts'
 import type { VaultEgress } from '../ports/egress.ts'
@@ -33,6 +33,7 @@ import {
   type OwnerContext,
   type RequestContext,
 } from './caller.ts'
+import { ChargeChecks } from './chargeChecks.ts'
 import { Idempotency } from './idempotency.ts'
 import { StoredRules } from './ownerRules.ts'
 import { type OwnerWarning, ownerWarnings } from './ownerWarnings.ts'
@@ -59,6 +60,8 @@ export interface VaultApiDeps {
   readonly assets: AssetTable
   readonly egress: VaultEgress
   readonly rpc: PaymentRpc
+  /** The owner's nodes of EVM chains. Default: none, so that nothing is given back. */
+  readonly chargeRpc?: ChargeRpc
   readonly clock: VaultClock
   readonly log: Log
   /** Returns the address at which agents reach the vault. The vault must be listening. */
@@ -114,7 +117,12 @@ export async function createVaultApi(parts: VaultApiDeps) {
   const troubles = new Map<string, string>()
   const assertAdmitted = createAssertAdmitted(clock)
   const gate = createGate(vault, audit, assertAdmitted)
-  const inner = { ...parts, rules }
+  const charges = new ChargeChecks({
+    ...parts,
+    chargeRpc: parts.chargeRpc ?? (() => undefined),
+    nameOf: (id) => registry.get(id)?.name,
+  })
+  const inner = { ...parts, rules, charges }
   const performing = new Performing(vault, book)
   const programs = await buildPipelines(
     [
@@ -180,6 +188,8 @@ export async function createVaultApi(parts: VaultApiDeps) {
       const open = budget.unresolved()
       await book.load()
       await performing.settle(open, log)
+      // The next payment is then signed after a final block is known.
+      void charges.checkNow()
     } catch (error) {
       isLoaded = false
       throw error
@@ -272,6 +282,7 @@ export async function createVaultApi(parts: VaultApiDeps) {
       })
     },
     async close() {
+      charges.close()
       unwatchLock()
       unwatchLog()
       sessions.endAll()

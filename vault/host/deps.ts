@@ -5,6 +5,7 @@ import type { ChainPlugin } from '../effects/chainPlugin.ts'
 import type { PaymentRpc } from '../effects/payment.ts'
 import type { VaultEgress } from '../ports/egress.ts'
 import type { Vault } from '../ports/vault.ts'
+import type { ChargeChecks } from './chargeChecks.ts'
 import type { StoredRules } from './ownerRules.ts'
 
 /** The dependencies of the host. */
@@ -18,6 +19,8 @@ export interface VaultDeps {
   readonly egress: VaultEgress
   /** RPC nodes for payments on Solana, which need a recent block hash. */
   readonly rpc: PaymentRpc
+  /** Gives back what signed payments did not cost. */
+  readonly charges: ChargeChecks
   readonly clock: Clock
   readonly log: Log
 }

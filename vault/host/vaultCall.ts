@@ -155,8 +155,11 @@ export interface Plan {
   readonly repeat: 'same' | 'new' | 'once'
   /** Refuses a request that the owner could not allow either. Called after the grants and before the owner is asked. */
   readonly check?: () => void
-  /** Performs the action after it was granted. `attempt` is different for each call. */
-  readonly act: (attempt: string) => Promise<VaultResponse>
+  /**
+   * Performs the action after it was granted. `attempt` is different for each call. `spendId` is the reservation that counts its
+   * money. Null if none does.
+   */
+  readonly act: (attempt: string, spendId: string | null) => Promise<VaultResponse>
 }
 
 /** The common fields of a plan that moves no money. */

@@ -76,6 +76,7 @@ export const lookups = [
             asset: text(),
             spent: text(),
             reserved: text(),
+            given_back: text(),
             per_transaction: text(),
             per_day: text(),
             resets_at: text(),

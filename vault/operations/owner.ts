@@ -110,6 +110,8 @@ const policies = [
   bare('DELETE /v1/vault/policies/:id', (api, { name, context }) => api.policies.delete(name, context)),
 ]
 
+const budget = [bare('POST /v1/vault/budget/give-back', (api, { context }) => api.checkCharges(context))]
+
 const pairings = [
   bare('GET /v1/vault/pairings', (api, { context }) => api.pairings.list(context)),
   taking(
@@ -180,6 +182,7 @@ export const ownerOperations = [
   bare('POST /v1/vault/approvals/:id/deny', (api, { name, context }) => api.approvals.deny(name, context)),
   ...agents,
   ...policies,
+  ...budget,
   ...pairings,
   ...custody,
 ]

@@ -12,6 +12,7 @@ export const auditActions = [
   'PAIR',
   'REVOKE',
   'CONFIG',
+  'GIVE_BACK',
 ] as const
 export type AuditAction = (typeof auditActions)[number]
 

@@ -63,7 +63,17 @@ export interface BudgetUse {
   readonly spent: bigint
   /** The amount that is reserved today and neither committed nor released. It counts like a spent amount. */
   readonly reserved: bigint
+  /** What was given back today, because less was charged than was counted. It is not in `spent`. */
+  readonly givenBack: bigint
   readonly resetsAt: string
+}
+
+/** A payment that was counted today with the most that it can cost. */
+export interface PartialPayment {
+  /** The id of its reservation. */
+  readonly id: string
+  /** What {@link BudgetBook.notePartial} got. */
+  readonly claim: unknown
 }
 
 /**
@@ -96,6 +106,23 @@ export interface BudgetBook {
    * released ids.
    */
   release(id: string): Promise<void>
+  /**
+   * Notes that a reserved payment, all in one asset, may cost less than it counts. The note is on disk with the next change that does not wait. A
+   * second note replaces the first. Does nothing for a reservation of an earlier day.
+   *
+   * @param claim JSON that proves later what was charged
+   */
+  notePartial(id: string, claim: unknown): void
+  /** The committed payments of today that may cost less than they count, oldest first. Does not count as use of the vault. */
+  partial(): readonly PartialPayment[]
+  /**
+   * Gives back part of a payment of {@link partial}, at most what it counts, and removes it from there. Once the day is over, there
+   * is nothing to give back. The change is on disk with the other changes of the same turn of the event loop, such as a log entry, or
+   * none is. Does not count as use of the vault.
+   *
+   * @returns fulfilled when it is on disk. Undefined if the payment is not among {@link partial}
+   */
+  giveBack(id: string, amount: bigint): Promise<void> | undefined
   /** What a subject has used of one asset today. */
   used(subject: BudgetSubject, asset: string): BudgetUse
   /** What a subject has used of all assets today. */

@@ -8,6 +8,7 @@ import { type activityQuery, budgetRequest } from '../../requests/agentRequests.
 import type { InputOf } from '../../requests/request.ts'
 import { assertOwner, type Gate, type OwnerContext } from '../caller.ts'
 import { accountOn } from '../chainOf.ts'
+import type { ChargeReport } from '../chargeChecks.ts'
 import type { VaultDeps } from '../deps.ts'
 import type { StoredRules } from '../ownerRules.ts'
 import { budgetError } from '../phases/perform.ts'
@@ -16,6 +17,8 @@ export interface BudgetLine {
   readonly asset: string
   readonly spent: string
   readonly reserved: string
+  /** What was given back today, because less was charged than was counted. It is not in `spent`. */
+  readonly given_back: string
   readonly per_transaction: string | null
   readonly per_day: string | null
   readonly resets_at: string
@@ -23,7 +26,7 @@ export interface BudgetLine {
 
 /** Grants, budgets and the log. An agent gets its own, the owner all of them. */
 export function createInsightApi(parts: VaultDeps, gate: Gate, registry: Agents) {
-  const { assets, rules } = parts
+  const { assets, rules, charges } = parts
   const { audit, budget, records } = parts.vault
   /** The last running query of each agent. */
   const querying = new Map<string, Promise<unknown>>()
@@ -69,6 +72,16 @@ export function createInsightApi(parts: VaultDeps, gate: Gate, registry: Agents)
     budget(context: OwnerContext, name?: string) {
       gate.known(context)
       return { budget: budgetOf(agentFor(context, name), rules, budget) }
+    },
+    /** Checks now what the payments of today have cost. @throws `OWNER_REQUIRED`, `VAULT_LOCKED`, `VALIDATION_ERROR` without a node */
+    async checkCharges(context: OwnerContext): Promise<ChargeReport> {
+      gate.open(context)
+      if (charges.hasNode) return charges.checkNow()
+      throw new VaultError(
+        'VALIDATION_ERROR',
+        'The vault gives nothing back, because its configuration has no RPC node of an EVM chain.',
+        { action: 'Set evmRpc in the configuration of the vault, and start it again.' },
+      )
     },
     checkBudget(input: unknown, context: OwnerContext) {
       gate.known(context)
@@ -119,6 +132,7 @@ function budgetOf(agent: Agent, rules: StoredRules, budget: BudgetBook): readonl
       asset,
       spent: String(use.spent),
       reserved: String(use.reserved),
+      given_back: String(use.givenBack),
       per_transaction: textOf(limit?.perTransaction),
       per_day: textOf(limit?.perDay),
       resets_at: use.resetsAt,

@@ -40,7 +40,7 @@ export class Performing implements HostPlugin {
     return {
       perform: (x) => {
         const plan = x.plan!
-        if (operation === 'vault_preview') return plan.act(x.requestId)
+        if (operation === 'vault_preview') return plan.act(x.requestId, null)
         if (operation === 'get_address') return this.#giveAddress(x)
         if (x.approval !== null) return this.#together(x.approval.id, x, () => this.#doApproved(x))
         if (plan.repeat === 'same') return this.#doSame(x)
@@ -83,7 +83,7 @@ export class Performing implements HostPlugin {
   #giveAddress(x: VaultCall): Promise<VaultResponse> {
     x.isLogged = true
     this.#vault.audit.append(eventOf(x, 'AUTO_APPROVED'), true).catch(() => undefined)
-    return x.plan!.act(x.requestId)
+    return x.plan!.act(x.requestId, null)
   }
 
   #together(key: string, x: VaultCall, work: () => Promise<VaultResponse>): Promise<VaultResponse> {
@@ -145,7 +145,7 @@ export class Performing implements HostPlugin {
     if (x.plan!.repeat === 'once') return this.#doOnce(x, 'AUTO_APPROVED')
     let response: VaultResponse
     try {
-      response = await x.plan!.act(newAttempt())
+      response = await x.plan!.act(newAttempt(), held === null ? null : spendId)
     } catch (error) {
       if (held !== null && !isCounted)
         await budget.release(spendId).catch(() => void this.#unsigned.add(spendId))
@@ -179,7 +179,7 @@ export class Performing implements HostPlugin {
     if (x.approval !== null) await this.#book.consume(x.approval.id, null)
     x.isLogged = true
     try {
-      return await x.plan!.act(newAttempt())
+      return await x.plan!.act(newAttempt(), null)
     } catch (error) {
       x.isLogged = false
       throw error
@@ -209,7 +209,7 @@ export class Performing implements HostPlugin {
     const answerKept = repeat === 'same' || x.idempotencyKey !== null
     let response: VaultResponse
     try {
-      response = await act(newAttempt())
+      response = await act(newAttempt(), approval.reservationId)
     } catch (error) {
       // After a retryable failure, the approval stays usable.
       if (isVaultError(error) && !error.retryable) await this.#book.fail(approval.id)

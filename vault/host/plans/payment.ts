@@ -105,7 +105,7 @@ export async function planPayment(x: VaultCall, parts: VaultDeps): Promise<Plan>
     reasons: risk.reasons,
     // A second request with the same offer is another purchase, unless it has the same Idempotency-Key.
     repeat: 'new',
-    act: async (attempt) => {
+    act: async (attempt, spendId) => {
       const fresh = x.approval === null ? payment : await build(payment.network)
       if (termsHashOf(fresh) !== (x.approval?.frozenHash ?? termsHash))
         throw new VaultError(
@@ -118,7 +118,9 @@ export async function planPayment(x: VaultCall, parts: VaultDeps): Promise<Plan>
         kind: fresh.decoded.signKind,
         bytes: fresh.decoded.signingBytes,
       })
-      return { status: 200, body: { payment_header: fresh.assemble(signature.bytes).paymentHeader } }
+      const { paymentHeader } = fresh.assemble(signature.bytes)
+      parts.charges.note(spendId, x.caller.id, fresh.claim)
+      return { status: 200, body: { payment_header: paymentHeader } }
     },
   }
 }

@@ -10,6 +10,7 @@ import type { Decoded, DecodeResult, Effect } from '../../effects/effect.ts'
 import { PaymentProblem, type PreparedPayment, type PreparePayment } from '../../effects/payment.ts'
 import { finish } from '../../effects/plainWords.ts'
 import { assemble } from './assemble.ts'
+import { finalBlock, proveCharges } from './charges.ts'
 import { decodeTransaction } from './decodeTransaction.ts'
 import { decodeTypedData } from './decodeTypedData.ts'
 import { readTransaction } from './transaction.ts'
@@ -38,12 +39,25 @@ async function preparePayment(request: PreparePayment): Promise<PreparedPayment>
     if (!read.ok) throw new PaymentProblem('VALIDATION_ERROR', `${read.message} Nothing was signed.`)
     return Object.freeze({ ...read.decoded, kind: 'payment' })
   }
+  const parties = {
+    chain,
+    asset: token.address,
+    payer: from,
+    payTo: to,
+    most: terms.amountAtomic.toString(),
+    validBefore: String(validBefore),
+  }
   if (terms.permit2 !== undefined) {
     const { permit2Authorization, typedData } = permit2Payment(terms, { from, nonce, deadline: validBefore })
     return {
       decoded: decode(typedData),
       // Permit2 still accepts the permit in the second of its deadline.
       validBeforeMs: (validBefore + 1) * 1_000,
+      claim: {
+        ...parties,
+        nonce: permit2Authorization.nonce,
+        facilitator: terms.permit2.facilitator,
+      },
       payload: ({ signature }) => ({ signature, permit2Authorization }),
     }
   }
@@ -68,6 +82,7 @@ async function preparePayment(request: PreparePayment): Promise<PreparedPayment>
   return {
     decoded,
     validBeforeMs: validBefore * 1_000,
+    claim: { ...parties, nonce, facilitator: null },
     payload: ({ signature }) => ({ signature, authorization }),
   }
 }
@@ -85,6 +100,8 @@ export default chainPlugin({
   decodeMessage,
   termsFault: evmTermsFault,
   preparePayment,
+  finalBlock,
+  proveCharges,
   assemble,
 })
 

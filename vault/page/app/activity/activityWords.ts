@@ -27,6 +27,7 @@ export const actions: Readonly<Record<string, string>> = {
   PAIR: 'Pair a machine',
   REVOKE: 'Revoke access',
   CONFIG: 'Change a setting',
+  GIVE_BACK: 'Give back to the budget',
 }
 
 export const outcomes: Readonly<Record<string, string>> = {
@@ -81,7 +82,10 @@ export function wordsOfEntry({ agent, action, currency, status, claimed, found, 
     what: wordsFor(actions, action),
     about: amount == null ? (scope ?? '') : `${amount} ${currency}`,
     // Actions of the owner and the vault need no approval.
-    outcome: status === 'APPROVED' && /^(owner|vault)$/.test(agent) ? 'Done' : wordsFor(outcomes, status),
+    outcome:
+      action === 'GIVE_BACK' || (status === 'APPROVED' && /^(owner|vault)$/.test(agent))
+        ? 'Done'
+        : wordsFor(outcomes, status),
     why: code == null ? '' : wordsFor(codes, code),
     more: [
       recipient == null ? '' : `to ${recipient}`,

@@ -41,13 +41,13 @@ export function Budget({ agent, currency, chain }: ApprovalView) {
   if (loaded.data === undefined) return lineOf('…')
   if (asset === undefined || line === undefined)
     return lineOf(`No rule limits ${currency ?? ''} on ${chainTitle(chain ?? '')}.`)
-  const { spent, reserved, per_day } = line
+  const { spent, reserved, given_back, per_day } = line
   const used = BigInt(spent) + BigInt(reserved)
   const limit = per_day === null ? '' : ` of ${formatAmount(BigInt(per_day), asset.decimals)}`
   const words = `${formatAmount(used, asset.decimals)}${limit} ${asset.symbol}`
   const percent = per_day === null || per_day === '0' ? 0 : Number((used * 100n) / BigInt(per_day))
   return lineOf(
-    html`${words} on ${chainTitle(asset.chain)}${reserved !== '0' && html`<span class="soft">, including open requests</span>`}`,
+    html`${words} on ${chainTitle(asset.chain)}${reserved !== '0' && html`<span class="soft">, including open requests</span>`}${given_back !== '0' && html`<span class="soft">. Given back today: ${formatAmount(BigInt(given_back), asset.decimals)} ${asset.symbol}</span>`}`,
     per_day !== null &&
       html`<meter min="0" max="100" high="80" value=${Math.min(100, percent)} aria-label=${words}></meter>`,
   )
