@@ -43,6 +43,22 @@ t.test('one assertion that fails, fails the run, and is shown with what was expe
   t.match(output, `failed: ${files[1]}`)
 })
 
+t.test('as many files run at once as --jobs says', async (t) => {
+  // Each ends when all three have begun.
+  const meeting = [
+    "import { readdirSync, writeFileSync } from 'node:fs'",
+    "import { setTimeout as sleep } from 'node:timers/promises'",
+    passing,
+    "writeFileSync(`${import.meta.filename}.begun`, '')",
+    "while (readdirSync(import.meta.dirname).filter((name) => name.endsWith('.begun')).length < 3) await sleep(50)",
+  ].join('\n')
+  const texts = { 'a.test.ts': meeting, 'b.test.ts': meeting, 'c.test.ts': meeting }
+  const { status, output } = runOf(t, texts, '--jobs', '3')
+  t.equal(status, 0)
+  t.match(output, /^3 files took .* the cores were idle for \d+ % of the run; the longest:$/m)
+  t.match(output, /^# \{ total: 6, pass: 6 \}$/m)
+})
+
 t.test('what is ended takes along the files that it runs, also one that computes for ever', async (t) => {
   const busy =
     "import { writeFileSync } from 'node:fs'\nwriteFileSync(`${import.meta.filename}.pid`, `${process.pid}`)\nfor (;;) ;\n"

@@ -1,10 +1,12 @@
-// `npm run unit`, `npm run test:slow`: runs test files, each in a process of its own, as many at once as the machine has cores
-// and one more, because most of them wait now and then. `tap FILE` runs the same files, but loads a hook into every process that
-// records what was imported and looks for source maps: half a second of CPU for each file and each gateway that a test starts.
+// `npm run unit`, `npm run test:slow`: runs test files, each in a process of its own, one for each core, and another one while the
+// cores are idle, because many files wait: for a block, a restart, a timeout. `--jobs N` runs N at once, busy or not. `tap FILE`
+// runs the same files, but loads a hook into every process that records what was imported and looks for source maps: half a second
+// of CPU for each file and each gateway that a test starts.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { availableParallelism } from 'node:os'
+import { availableParallelism, cpus } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 
 /** What a test file made of itself. `problem` says in words why it counts as failed where its assertions do not. */
@@ -30,12 +32,18 @@ const settings = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).ta
   readonly timeout: number
 }
 const timeoutS = Number(values.timeout ?? settings.timeout)
-const jobs = Number(values.jobs ?? availableParallelism() + 1)
+/** Files that run at once, however busy the machine is. */
+const jobs = Number(values.jobs ?? availableParallelism())
+/** Files that run at once at most: each may start a browser, two chains and some gateways, so memory is the limit. */
+const maxJobs = values.jobs === undefined ? 3 * jobs : jobs
+/** Another file begins when this share of all cores was idle for `IDLE_SAMPLE_MS`: of two cores, half of one. */
+const IDLE_SHARE = 0.25
+/** Longer than a file takes to load its modules, so that the file that began last is counted. */
+const IDLE_SAMPLE_MS = 2_000
 const results = join(root, '.tap/test-results')
 
 const startedMs = performance.now()
 const files = longestFirst(wantedFiles())
-const waiting = [...files]
 const outcomes: Outcome[] = []
 const running = new Set<ChildProcess>()
 // A test that computes forever would keep a core after the run was given up.
@@ -45,15 +53,42 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.kill(process.pid, signal)
   })
 }
-await Promise.all(Array.from({ length: Math.min(jobs, files.length) }, work))
+const firstCores = readCores()
+let sampledCores = firstCores
+await runAll()
 report()
 
-async function work(): Promise<void> {
-  for (let file = waiting.shift(); file !== undefined; file = waiting.shift()) {
-    const outcome = await run(file)
-    outcomes.push(outcome)
-    show(outcome)
+async function runAll(): Promise<void> {
+  const underWay = new Set<Promise<unknown>>()
+  for (const file of files) {
+    while (underWay.size >= jobs) {
+      if (underWay.size < maxJobs && areCoresIdle()) break
+      await Promise.race([...underWay, sleep(IDLE_SAMPLE_MS)])
+    }
+    const one = run(file).then((outcome) => {
+      underWay.delete(one)
+      outcomes.push(outcome)
+      show(outcome)
+    })
+    underWay.add(one)
   }
+  await Promise.all(underWay)
+}
+
+/** Milliseconds of all cores since the machine's start. */
+function readCores() {
+  const times = cpus().map((core) => core.times)
+  const idleMs = times.reduce((sum, { idle }) => sum + idle, 0)
+  const totalMs = times.flatMap((core) => Object.values(core)).reduce((sum, ms) => sum + ms, 0)
+  return { atMs: performance.now(), idleMs, totalMs }
+}
+
+function areCoresIdle(): boolean {
+  const now = readCores()
+  if (now.atMs - sampledCores.atMs < IDLE_SAMPLE_MS) return false
+  const share = (now.idleMs - sampledCores.idleMs) / (now.totalMs - sampledCores.totalMs)
+  sampledCores = now
+  return share >= IDLE_SHARE
 }
 
 /** Those named, by path or by pattern; without any, those of tap's configuration. */
@@ -163,17 +198,19 @@ function failuresIn(output: string): string {
 function report(): void {
   const sum = (name: 'total' | 'pass' | 'fail' | 'skip') =>
     outcomes.reduce((total, outcome) => total + outcome[name], 0)
-  const slowest = [...outcomes].sort((a, b) => b.durationMs - a.durationMs).slice(0, 5)
+  const slowest = [...outcomes].sort((a, b) => b.durationMs - a.durationMs).slice(0, 25)
   const together = outcomes.reduce((total, { durationMs }) => total + durationMs, 0)
   const parts = [`total: ${sum('total')}`, `pass: ${sum('pass')}`]
   if (sum('fail') > 0) parts.push(`fail: ${sum('fail')}`)
   if (sum('skip') > 0) parts.push(`skip: ${sum('skip')}`)
   const failed = outcomes.filter(({ fail }) => fail > 0).map(({ file }) => file)
   if (failed.length > 0) console.log(`\nfailed: ${failed.join(' ')}`)
+  const cores = readCores()
+  const idleShare = (cores.idleMs - firstCores.idleMs) / (cores.totalMs - firstCores.totalMs)
   console.log(
-    `${files.length} files took ${seconds(together)} together, the longest ` +
-      slowest.map(({ file, durationMs }) => `${file} ${seconds(durationMs)}`).join(', '),
+    `${files.length} files took ${seconds(together)} together, the cores were idle for ${(100 * idleShare).toFixed()} % of the run; the longest:`,
   )
+  for (const { file, durationMs } of slowest) console.log(`  ${seconds(durationMs).padStart(8)} ${file}`)
   console.log(`# { ${parts.join(', ')} }\n# time=${(performance.now() - startedMs).toFixed(3)}ms`)
   process.exitCode = failed.length > 0 ? 1 : 0
 }

@@ -3,9 +3,9 @@ import { openStore as openDatabase } from '../../cli/runtime/open/openStore.ts'
 import { startApi } from './helpers/api.ts'
 import { read } from './helpers/buyers.ts'
 import { newSellerWallets, startChains } from './helpers/chains.ts'
-import { channelsSection, newChannelBuyer } from './helpers/channelBuyer.ts'
+import { type ChannelBuyer, channelsSection, newChannelBuyer } from './helpers/channelBuyer.ts'
 import { startGateway } from './helpers/child.ts'
-import { writeConfig } from './helpers/config.ts'
+import { patient, writeConfig } from './helpers/config.ts'
 import { openStore } from './helpers/store.ts'
 
 const CALLS = 200
@@ -16,7 +16,11 @@ t.test('the workers of a gateway sell the calls of a channel together', async (t
   const [evm] = chains.both
   const log = { level: 'info', format: 'json' }
   const config = await writeConfig(t, chains, {
-    evm: channelsSection({ minDeposit: '1', claimAmount: '0.2', watchMs: 1_000 }),
+    evm: {
+      ...channelsSection({ minDeposit: '1', claimAmount: '0.2', watchMs: 1_000 }),
+      settleTimeoutMs: patient.settleTimeoutMs,
+    },
+    pluginOptions: { upstream: patient.upstream },
     sections: { log },
   })
   config.rewrite({ gateway: { port: Number(new URL(config.url).port), workers: 2 } })
@@ -27,13 +31,20 @@ t.test('the workers of a gateway sell the calls of a channel together', async (t
   const url = await store.addLink({ url: api.url, slug: 'channel', price: '0.01' })
 
   const buyers = await Promise.all(Array.from({ length: AT_ONCE / 2 }, () => newChannelBuyer(chains)))
-  for (const buyer of buyers) t.equal((await buyer.fetch(`${url}?first`)).status, 200)
+  /** Repeats a call that a busy machine could not serve in time: 503 says that nothing was charged. */
+  const buy = async (buyer: ChannelBuyer, target: string, init?: RequestInit) => {
+    for (;;) {
+      const bought = await buyer.fetch(target, init).then(read)
+      if (bought.status !== 503) return bought
+    }
+  }
+  for (const buyer of buyers) t.equal((await buy(buyer, `${url}?first`)).status, 200)
   let n = 0
   await Promise.all(
     [...buyers, ...buyers].map(async (buyer) => {
       while (n < CALLS) {
         // Each call has a connection of its own, so that the workers get the calls in turn.
-        const bought = await buyer.fetch(`${url}?n=${n++}`, { headers: { connection: 'close' } }).then(read)
+        const bought = await buy(buyer, `${url}?n=${n++}`, { headers: { connection: 'close' } })
         t.equal(bought.status, 200, bought.text)
       }
     }),

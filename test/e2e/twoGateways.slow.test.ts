@@ -3,11 +3,16 @@ import { readConfig } from '../../cli/runtime/readConfig.ts'
 import { startTollgate } from '../../cli/runtime/startTollgate.ts'
 import { silentLog } from '../../core/ports/log.ts'
 import { newBuyer, present } from './helpers/buyers.ts'
+import { runTollgate } from './helpers/child.ts'
+import { patient } from './helpers/config.ts'
 import { eventually } from './helpers/eventually.ts'
 import { startProduct } from './helpers/product.ts'
 
 // Two gateways that were started on one database, with one settling key.
-const product = await startProduct(t)
+const product = await startProduct(t, {
+  evm: { settleTimeoutMs: patient.settleTimeoutMs },
+  pluginOptions: { upstream: patient.upstream },
+})
 const { chains, config, store } = product
 const [evm] = chains.both
 const { file } = await config.beside('second')
@@ -54,8 +59,10 @@ t.test('one payment, a hundred times at once over both: one call, one purchase, 
 t.test('one with another secret does not start beside them', async (t) => {
   const env = { ...chains.env, TOLLGATE_SECRET: 'ab'.repeat(32) }
   const { file: third } = await config.beside('third')
-  await t.rejects(startTollgate(await readConfig(third, env), { env, log }), {
-    message: /another secret uses this database/,
+  // In a process of its own: a start in this one would keep both from renewing their leases, until neither counts any more.
+  t.match(await runTollgate(t, ['start', '--config', third], env).exited, {
+    code: 1,
+    stderr: /another secret uses this database/,
   })
 })
 

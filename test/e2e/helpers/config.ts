@@ -37,6 +37,15 @@ export interface ConfigSections {
   readonly store?: 'sqlite' | 'postgres'
 }
 
+/**
+ * Parts of a configuration whose gateway waits for chains and sellers as long as a busy machine needs, for tests in which no timeout
+ * is due. Otherwise timeouts are short, because many tests wait for one.
+ */
+export const patient = {
+  settleTimeoutMs: 60_000,
+  upstream: { headersTimeoutMs: 60_000 },
+}
+
 const builtIn: readonly { readonly use: string; readonly with?: object }[] = [
   { use: 'rate-limit', with: { points: 1_000_000, paymentPoints: 1_000_000 } },
   { use: 'health', with: { probe: false } },

@@ -7,7 +7,7 @@ import { startApi } from './api.ts'
 import { type Bought, newBuyer, present } from './buyers.ts'
 import { newSellerWallets, startChains } from './chains.ts'
 import { type Child, startGateway } from './child.ts'
-import { type ConfigSections, writeConfig } from './config.ts'
+import { type ConfigSections, patient, writeConfig } from './config.ts'
 import { eventually } from './eventually.ts'
 import { openStore } from './store.ts'
 
@@ -73,7 +73,10 @@ export async function killAndRecover(
   // The buyer has not allowed Permit2, so its payment comes with a permit of the token.
   const assets =
     payingBy === 'permit2' ? [{ network: chain.network, address: chain.usdc, transferMethod: 'permit2' }] : []
-  const config = await writeConfig(t, chains, { sections: { log, assets } })
+  const config = await writeConfig(t, chains, {
+    pluginOptions: { upstream: patient.upstream },
+    sections: { log, assets },
+  })
   const wallets = newSellerWallets(chains)
   const payTo = payingBy === 'solana' ? wallets.solana : wallets.base
   const api = await startApi(t)

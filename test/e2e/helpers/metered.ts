@@ -6,13 +6,18 @@ import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import type { LocalEvmOptions } from '../../../localnet/evm/startLocalEvm.ts'
 import { read } from './buyers.ts'
 import { startChains } from './chains.ts'
+import { patient } from './config.ts'
 import { startProduct } from './product.ts'
 
 /** A product that sells a link at most for $0.01, and what its API states in each response. */
 export async function startMetered(t: Test, evm: LocalEvmOptions = {}, latencyMs = 0) {
   const chains = await startChains(t, { evm })
   const [chain] = chains.both
-  const product = await startProduct(t, {}, chains)
+  const parts = {
+    evm: { settleTimeoutMs: patient.settleTimeoutMs },
+    pluginOptions: { upstream: patient.upstream },
+  }
+  const product = await startProduct(t, parts, chains)
   if (latencyMs > 0) chain.rpc.add('*', { kind: 'delay', ms: latencyMs })
   const url = await product.addLink('metered', '0.01', {
     price: { upTo: '0.01', by: 'header', otherwise: '0.01' },
