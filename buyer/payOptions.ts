@@ -140,6 +140,8 @@ export interface SavedPayments {
   keepOrderKey(commandId: string, order: unknown): Promise<string>
   /** What this buyer knows of a channel. @throws {UsageError} if the record cannot be read */
   findChannel(id: ChannelId): Promise<ChannelRecord | undefined>
+  /** All channels that this buyer knows. @throws {UsageError} if a record cannot be read */
+  listChannels(): Promise<ChannelRecord[]>
   /** Stores a channel durably and completely. */
   saveChannel(record: ChannelRecord): Promise<void>
   /** Deletes the key of a finished order, whose payment is stored or will never exist. */

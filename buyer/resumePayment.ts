@@ -3,7 +3,7 @@ import { channelScheme } from '../core/domain/channel.ts'
 import { decodeStrictBase64 } from '../core/x402/header.ts'
 import { UsageError } from './buyer.ts'
 import { verifyReceipt } from './chains/receipt.ts'
-import { resumeByChannel } from './channels/concludeCall.ts'
+import { resumeByChannel } from './channels/resumedCall.ts'
 import { conclude } from './conclude.ts'
 import { readTarget, startDeadline, within } from './httpCall.ts'
 import {
@@ -88,26 +88,24 @@ async function resume(stateFile: string, file: SavedPayment, options: ResumeOpti
     throw new UsageError("The payment file's body is not readable.")
   const deadline = startDeadline(options.timeoutMs ?? DEFAULT_TIMEOUT_MS, options.signal)
   const onStep = options.onStep ?? (() => {})
-  onStep(`Sending the payment of ${file.createdAt} again.`)
-  const sent = await sendPayment(
-    {
+  const { summary, payment } = file
+  const send = async () => {
+    onStep(`Sending the payment of ${file.createdAt} again.`)
+    const call = {
       url,
       method: file.method,
       headers: file.headers,
       body,
       maxBodyBytes: options.maxBodyBytes ?? DEFAULT_MAX_BODY_BYTES,
       signal: deadline.calls,
-    },
-    file.paymentHeader,
-    file.payment,
-    options.retryDelaysMs ?? defaultRetryDelaysMs,
-    onStep,
-  )
-  const { summary, payment } = file
+    }
+    const delaysMs = options.retryDelaysMs ?? defaultRetryDelaysMs
+    return await sendPayment(call, file.paymentHeader, payment, delaysMs, onStep)
+  }
   if (payment.scheme === channelScheme)
-    return await resumeByChannel(file, { sent, stateFile, options, signal: deadline.all })
+    return await resumeByChannel(file, { send, stateFile, options, deadline })
   // The earlier run may have reached the server, even if this run does not.
-  const known = { ...sent, mayHaveLeft: true }
+  const known = { ...(await send()), mayHaveLeft: true }
   const { rpcUrl } = options
   return await conclude({
     url: url.href,

@@ -4,11 +4,11 @@ import { formatAmount } from '../../core/domain/money.ts'
 import type { SignedPayment } from '../buyer.ts'
 import { reportWithoutPayment } from '../conclude.ts'
 import type { HttpResponse } from '../httpCall.ts'
-import type { PayOptions, SavedPayment } from '../payOptions.ts'
+import type { PayOptions } from '../payOptions.ts'
 import type { ChannelSummary, PaymentSummary, PayOutcome, PayReport } from '../payReport.ts'
 import type { Sent } from '../sendPayment.ts'
-import { type ChannelRecord, signedIn, withoutDeposit } from './channelRecord.ts'
-import { readChannelReceipt, readCorrection, reasonIn } from './channelResponse.ts'
+import { type ChannelRecord, signedIn } from './channelRecord.ts'
+import { readChannelReceipt, reasonIn } from './channelResponse.ts'
 import { ChannelReader, type DepositFate } from './channelState.ts'
 
 const POLL_MS = 500
@@ -38,9 +38,10 @@ export async function concludeCall(conclusion: CallConclusion): Promise<PayRepor
   const priceAtomic = BigInt(payment.amount)
   const receipt = response === null ? none : readChannelReceipt(response, voucher, priceAtomic)
   let { record } = conclusion
-  if (receipt.kind === 'charged') record = { ...record, charged: String(receipt.total) }
+  // Later calls may have been charged before this one was resumed.
+  if (receipt.kind === 'charged' && receipt.total > BigInt(record.charged))
+    record = { ...record, charged: String(receipt.total) }
   const fate = await depositFate(conclusion)
-  if (fate !== null && fate !== 'open') record = withoutDeposit(record)
   await payments.saveChannel(record)
   const isVerified = receipt.kind === 'charged' && (fate === null || fate === 'used')
   const { outcome, message, isOver } = judge(conclusion, receipt, isVerified, priceAtomic)
@@ -172,52 +173,5 @@ export async function summaryOf(
     }
   } catch {
     return null
-  }
-}
-
-export interface ResumedCall {
-  readonly sent: Sent
-  readonly stateFile: string
-  readonly options: CallConclusion['options']
-  readonly signal: AbortSignal
-}
-
-/**
- * Concludes a call of an earlier run whose voucher was sent again. If the seller says that the channel has moved on, the voucher's call
- * may have been charged, so the run ends instead of paying for it again.
- */
-export async function resumeByChannel(
-  { url, summary, payment }: SavedPayment,
-  { sent, stateFile, options, signal }: ResumedCall,
-): Promise<PayReport> {
-  const { payments } = options
-  const voucher = signedIn(payment)
-  const { network, payload } = payment
-  const fresh = { tollgateChannel: 1, id: voucher.channelId, network, url, charged: '0', payload } as const
-  const record = (await payments.findChannel(voucher.channelId)) ?? fresh
-  const report = await concludeCall({
-    url,
-    summary,
-    payment,
-    // The earlier run may have reached the server, even if this run does not.
-    sent: { ...sent, mayHaveLeft: true },
-    record,
-    options,
-    stateFile,
-    signal,
-    warnings: [],
-  })
-  const { response } = sent
-  const correction = response === null ? undefined : await readCorrection(response, voucher, network)
-  if (correction == null) return report
-  const { total } = correction
-  await payments.saveChannel({ ...record, charged: String(total) })
-  if (total <= voucher.maxClaimable - BigInt(payment.amount)) return report
-  return {
-    ...report,
-    outcome: 'bad_response',
-    charged: 'unknown',
-    message:
-      'An earlier run may have been charged for this call, and the seller no longer has its response, because later calls followed on the channel. The same command now pays for a new call.',
   }
 }

@@ -1,14 +1,12 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { channelScheme } from '../../core/domain/channel.ts'
 import { ChannelHashes } from '../../core/domain/channelHashes.ts'
-import { formatAmount, parseAmount } from '../../core/domain/money.ts'
-import { isTollgateError } from '../../core/errors/error.ts'
+import { formatAmount } from '../../core/domain/money.ts'
 import { checksumAddress } from '../../core/evm/hex.ts'
 import { channelConfigOf, channelPayload } from '../../core/x402/channelTerms.ts'
 import type { Offer } from '../../core/x402/envelope.ts'
 import type { ChosenEntry, OfferTerms } from '../../core/x402/offerTerms.ts'
-import { own } from '../../core/x402/strictJson.ts'
-import { asRefusal, type Buyer, BuyerRefusal, type SignedPayment } from '../buyer.ts'
+import { asRefusal, type Buyer, type SignedPayment } from '../buyer.ts'
 import { reportWithoutPayment } from '../conclude.ts'
 import { type Deadline, type HttpCall, startDeadline, within } from '../httpCall.ts'
 import {
@@ -34,6 +32,7 @@ import type { PayOutcome, PayReport } from '../payReport.ts'
 import { priceInUsd } from '../readOffer.ts'
 import { sendPayment } from '../sendPayment.ts'
 import { judgeSignedOffers } from '../signedOffer.ts'
+import { planOf } from './channelPlan.ts'
 import { type ChannelRecord, signedIn, withoutDeposit } from './channelRecord.ts'
 import { readCorrection } from './channelResponse.ts'
 import { ChannelReader, type ChannelState } from './channelState.ts'
@@ -91,7 +90,7 @@ export async function payByChannel(
       offer,
       chosen,
       time,
-      mayGoOn,
+      mayGoOn: () => mayGoOn() && lock.isOurs(),
       id,
       end,
       warnings: [signedOffers.warning],
@@ -131,6 +130,7 @@ interface LockedCall {
   readonly time: Deadline
   readonly id: string
   readonly warnings: readonly (string | undefined)[]
+  /** False if another run has taken over the command or the channel. */
   mayGoOn(): boolean
   end(outcome: PayOutcome, message: string): PayReport
 }
@@ -171,6 +171,8 @@ async function payLocked(locked: LockedCall): Promise<PayReport | undefined> {
     const paymentHeader = headerOf(chosen, isCorrected ? { ...offer, extensions: undefined } : offer, payload)
     if (paymentHeader.length > MAX_PAYMENT_HEADER_CHARS)
       return end('refused', 'The offer is too long, so its payment could not be sent.')
+    // A run that has taken the channel over has stored a record of its own.
+    if (!locked.mayGoOn()) return end('under_way', underWay)
     const stateFile = await storedAttempt(async () => {
       await payments.saveChannel(record!)
       return await payments.save(commandId, savedOf(call, paymentHeader, payment, summary))
@@ -249,43 +251,6 @@ export async function readKnown(
   if (record !== undefined && BigInt(record.charged) < state.totalClaimed)
     record = { ...record, charged: String(state.totalClaimed) }
   return { record, state }
-}
-
-/** What to sign, or undefined if the channel does not cover the call and may not be filled. @throws {BuyerRefusal} */
-function planOf(
-  record: ChannelRecord | undefined,
-  { balance, totalClaimed }: ChannelState,
-  { amountAtomic, asset, extra }: OfferTerms,
-  deposit: string | undefined,
-): { totalAtomic: bigint; depositAtomic: bigint | null } | undefined {
-  const charged = record === undefined ? totalClaimed : BigInt(record.charged)
-  const totalAtomic = charged + amountAtomic
-  const open = record === undefined ? null : signedIn(record).deposit
-  if (totalAtomic <= balance + (open?.amount ?? 0n)) return { totalAtomic, depositAtomic: null }
-  const units = (amount: bigint) => `${formatAmount(amount, asset.decimals, 2)} ${asset.symbol}`
-  if (open !== null)
-    throw new BuyerRefusal(
-      `A deposit of ${units(open.amount)} is signed and can still land, but does not cover this call. Run the command again when it has landed or expired. Nothing was signed.`,
-    )
-  if (deposit === undefined) return undefined
-  const left = balance - charged > 0n ? balance - charged : 0n
-  const depositAtomic = atomicOf(deposit, asset.decimals) - left
-  const asked = own(extra, 'minDeposit')
-  const least = typeof asked === 'string' && /^\d{1,30}$/.test(asked) ? BigInt(asked) : amountAtomic
-  if (depositAtomic < amountAtomic - left || depositAtomic < least)
-    throw new BuyerRefusal(
-      `The seller asks for a deposit of at least ${units(least)}, and the channel has ${units(left)} left, so --deposit ${deposit} is too little. Nothing was signed.`,
-    )
-  return { totalAtomic, depositAtomic }
-}
-
-function atomicOf(deposit: string, decimals: number): bigint {
-  try {
-    return parseAmount(deposit, decimals)
-  } catch (error) {
-    if (!isTollgateError(error)) throw error
-    throw new BuyerRefusal(`The token has only ${decimals} decimals. ${error.message} Nothing was signed.`)
-  }
 }
 
 const depositStep = ({ asset, extra }: OfferTerms, amount: bigint): string =>

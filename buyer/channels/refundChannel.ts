@@ -1,7 +1,4 @@
-import type { ChannelConfig } from '../../core/domain/channel.ts'
-import { BATCH_SETTLEMENT_ADDRESS } from '../../core/domain/channelHashes.ts'
 import { formatAmount } from '../../core/domain/money.ts'
-import { checksumAddress } from '../../core/evm/hex.ts'
 import { channelConfigOf, channelPayload } from '../../core/x402/channelTerms.ts'
 import type { Offer } from '../../core/x402/envelope.ts'
 import { type ChosenEntry, chooseEntry } from '../../core/x402/offerTerms.ts'
@@ -24,16 +21,23 @@ import { readCorrection, reasonIn } from './channelResponse.ts'
 import { ChannelReader } from './channelState.ts'
 import { summaryOf } from './concludeCall.ts'
 import { idOf, lockChannel, readKnown } from './payByChannel.ts'
+import { withdrawalsAt } from './withdrawal.ts'
 
 /**
  * Has the seller return what is left in the wallet's channel. The call is a GET, which buys nothing: the seller claims the charged total
  * and refunds the rest. The voucher signs only the total that is charged already.
  *
- * @returns outcome `refunded` if the chain shows the refund
+ * @returns outcome `refunded` if the chain shows the refund. Otherwise the message says how to withdraw without the seller
  * @throws {UsageError} if the options are wrong
  */
 export async function refundChannel(options: PayOptions): Promise<PayReport> {
   const url = readTarget(options.url, options.allowInsecureHttp ?? false)
+  const report = await askSeller(url, options)
+  if (report.outcome === 'refunded') return report
+  return { ...report, message: [report.message, ...(await withdrawalsAt(url, options))].join(' ') }
+}
+
+async function askSeller(url: URL, options: PayOptions): Promise<PayReport> {
   const deadline = startDeadline(options.timeoutMs ?? DEFAULT_TIMEOUT_MS, options.signal)
   const refuse = (message: string) => reportWithoutPayment('refused', message, url.href, null)
   const call: HttpCall = {
@@ -133,10 +137,9 @@ async function refundLocked(
       response instanceof HttpFailure
         ? `The server could not be reached: ${response.message}`
         : `The seller responded with ${response.status}${reasonIn(response)}`
-    const left = after.balance - charged
     const message = isRefunded
       ? `Refunded ${units(back)} of the channel to ${buyer.address}, and the chain confirms it.`
-      : `${answer}, and the chain shows no refund. ${units(left)} are left. Run the command again later, or withdraw without the seller: ${withdrawal(config, left)}`
+      : `${answer}, and the chain shows no refund. ${units(after.balance - charged)} are left. Run the command again later, or withdraw without the seller.`
     return {
       ...reportWithoutPayment(
         isRefunded ? 'refunded' : 'failed',
@@ -154,13 +157,4 @@ async function refundLocked(
 /** A refund is stored as its voucher, which is what the seller can use. */
 function withoutRefund(payload: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   return { ...payload, type: 'voucher' }
-}
-
-/** The calls by which the payer withdraws without the seller, for a wallet with some ether. */
-function withdrawal(config: ChannelConfig, amount: bigint): string {
-  const { payer, payerAuthorizer, receiver, receiverAuthorizer, token, withdrawDelay, salt } = config
-  const tuple = `(${[payer, payerAuthorizer, receiver, receiverAuthorizer, token, withdrawDelay, salt].join(',')})`
-  const type = '(address,address,address,address,address,uint40,bytes32)'
-  const send = `cast send ${checksumAddress(BATCH_SETTLEMENT_ADDRESS)}`
-  return `${send} 'initiateWithdraw(${type},uint128)' '${tuple}' ${amount} --rpc-url URL, and after ${withdrawDelay} seconds: ${send} 'finalizeWithdraw(${type})' '${tuple}' --rpc-url URL`
 }

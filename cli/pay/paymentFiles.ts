@@ -27,6 +27,7 @@ export const createPaymentFiles = (dir: string): SavedPayments => ({
   load: loadPayment,
   remove: removeFile,
   findChannel: (id) => loadChannel(channelPath(dir, id)),
+  listChannels: () => listChannels(dir),
   saveChannel: (record) => writeWhole(channelPath(dir, record.id), `${JSON.stringify(record, null, 2)}\n`),
   keepOrderKey: (commandId, order) => keepOrderKey(dir, commandId, order),
   dropOrderKey: (commandId) => removeFile(orderPath(dir, commandId)),
@@ -77,15 +78,21 @@ async function writeWhole(path: string, text: string): Promise<void> {
  * @throws {UsageError} if the folder cannot be read
  */
 async function findPayments(dir: string, commandId: string): Promise<string[]> {
+  const names = await filesIn(dir)
+  return names
+    .filter((name) => name.startsWith(`${commandId}-`))
+    .sort()
+    .reverse()
+    .map((name) => join(dir, name))
+}
+
+/** Names of the complete files in a folder. @throws {UsageError} if it cannot be read */
+async function filesIn(dir: string): Promise<string[]> {
   const names = await readdir(dir).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return []
     throw new UsageError(`The payment folder ${dir} cannot be read (${error.code ?? 'unknown'}).`)
   })
-  return names
-    .filter((name) => name.startsWith(`${commandId}-`) && name.endsWith('.json'))
-    .sort()
-    .reverse()
-    .map((name) => join(dir, name))
+  return names.filter((name) => name.endsWith('.json'))
 }
 
 /**
@@ -110,6 +117,12 @@ async function keepOrderKey(dir: string, commandId: string, order: unknown): Pro
 const orderPath = (dir: string, commandId: string): string => join(dir, `${commandId}.order`)
 
 const channelPath = (dir: string, id: string): string => join(`${dir}-channels`, `${id}.json`)
+
+async function listChannels(dir: string): Promise<ChannelRecord[]> {
+  const folder = `${dir}-channels`
+  const records = (await filesIn(folder)).map((name) => loadChannel(join(folder, name)))
+  return (await Promise.all(records)).filter((record) => record !== undefined)
+}
 
 async function loadChannel(path: string): Promise<ChannelRecord | undefined> {
   const bytes = await readFile(path).catch((error: NodeJS.ErrnoException) => {

@@ -26,7 +26,7 @@ t.test(
     t.match(question.effects.join(' '), /Deposit 0\.2 USDC into a payment channel to 0x\w{40}\. /)
     t.match(
       question.effects.join(' '),
-      /by vouchers .* without asking.* at the latest 1 hours after a withdrawal/,
+      /by vouchers .* without asking.* at the latest 1 hour after a withdrawal/,
     )
     t.match(question.reasons.join(' '), /Deposits into payment channels need your approval/)
     t.match(await vault.used(evm), { spent: 0n, reserved: 200_000n }, 'the deposit is held in the budget')

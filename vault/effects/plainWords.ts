@@ -42,7 +42,10 @@ export function plainWords(
   { chains }: AssetTable,
 ): string[] {
   const { title } = chains.of(decoded.chain)
-  const sentences = decoded.effects.map((effect) => `${sentenceOf(effect, decoded.from)} (${title})`)
+  const sentences = decoded.effects.flatMap((effect) => [
+    `${sentenceOf(effect, decoded.from)} (${title})`,
+    ...depositWords(effect),
+  ])
   const { fee } = decoded
   if (fee.amount === 0n) return sentences
   const payer = fee.payer === decoded.from ? 'Pay' : `${fee.payer} pays`
@@ -65,7 +68,8 @@ function sentenceOf(effect: Effect, from: string): string {
     case 'transfer': {
       const owner = effect.from === from ? '' : ` of ${effect.from}`
       const to = effect.toOwner === undefined ? effect.to : `${effect.toOwner} (token account ${effect.to})`
-      if (effect.withdrawDelaySeconds !== undefined) return depositWords(effect)
+      if (effect.withdrawDelaySeconds !== undefined)
+        return `Deposit ${amountWords(effect.asset, effect.amount)} into a payment channel to ${to}${timeWords(effect)}.`
       const most = effect.isMost === true ? 'at most ' : ''
       return `Send ${most}${amountWords(effect.asset, effect.amount)}${owner} to ${to}${timeWords(effect)}.`
     }
@@ -83,11 +87,21 @@ function sentenceOf(effect: Effect, from: string): string {
   }
 }
 
-/** A deposit into a payment channel. */
-function depositWords({ asset, amount, to, withdrawDelaySeconds = 0, ...rest }: TransferEffect): string {
-  const hours = Math.ceil((withdrawDelaySeconds / 3_600) * 10) / 10
-  const time = timeWords({ asset, amount, to, ...rest })
-  return `Deposit ${amountWords(asset, amount)} into a payment channel to ${to}${time}. ${to} can take it by vouchers of this account, which the vault then signs for the agent without asking. You get back what is left, at the latest ${hours} hours after a withdrawal.`
+/** How a deposit into a payment channel is spent, and how the rest comes back. Empty for other effects. */
+function depositWords(effect: Effect): string[] {
+  if (effect.kind !== 'transfer' || effect.withdrawDelaySeconds === undefined) return []
+  return [
+    `${effect.to} can take the deposit by vouchers of this account, which the vault then signs for the agent without asking.`,
+    `What is left comes back if the seller refunds it, which the agent can request, or without the seller at the latest ${spanOf(effect.withdrawDelaySeconds)} after a withdrawal.`,
+  ]
+}
+
+/** A duration in words, rounded up. */
+function spanOf(seconds: number): string {
+  const [size, unit] =
+    seconds < 3_600 ? [60, 'minute'] : seconds <= 172_800 ? [3_600, 'hour'] : [86_400, 'day']
+  const count = Math.ceil((seconds / size) * 10) / 10
+  return `${count} ${unit}${count === 1 ? '' : 's'}`
 }
 
 function allowanceWords(effect: AllowanceEffect, from: string): string {

@@ -163,7 +163,7 @@ t.test(
     const [question] = open(vault)
     t.match(
       question!.effects.join(' '),
-      /no record of this channel\. It signs vouchers up to a total of 50\.75 USDC/,
+      /no record of earlier deposits into this channel\. It signs vouchers up to a total of 50\.75 USDC/,
     )
     t.match(question!.reasons.join(' '), /earlier deposits of which the vault has no record/)
     t.equal((await call(orderOf('50.1', '0.1'))).status, 400, 'the deposit has to cover this call')
@@ -174,6 +174,21 @@ t.test(
     t.equal((await call(orderOf('50.750001'))).status, 403)
   },
 )
+
+t.test('a restored backup that has only the first deposits asks about the next one', async (t) => {
+  const { vault, agentOf } = await start(t, auto)
+  const call = await agentOf('shopper')
+  t.equal((await call(orderOf('0.25', '1'))).status, 200)
+  t.equal((await call(orderOf('3.25', '1'))).status, 202, 'the channel has had 3 USDC')
+  const [question] = open(vault)
+  t.match(question!.effects.join(' '), /no record of earlier deposits.* up to a total of 4 USDC/)
+  t.match(question!.reasons.join(' '), /earlier deposits of which the vault has no record/)
+  await vault.api.approvals.approve(question!.id, question!.decision_hash, vault.owner)
+  t.equal((await call(orderOf('3.25', '1'))).status, 200)
+  t.equal((await call(orderOf('4'))).status, 200)
+  t.equal((await call(orderOf('4.000001'))).status, 403)
+  t.equal(usedOf(vault), 2_000_000n, 'only signed deposits are counted')
+})
 
 t.test(
   'deposits to several sellers and payments share the day, and no seller is outside the recipients',

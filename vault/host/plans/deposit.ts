@@ -17,10 +17,11 @@ const MAX_VALIDITY_SECONDS = 3_600
 export function planDeposit(x: VaultCall, parts: VaultDeps, request: ChannelRequest, asked: bigint): Plan {
   const { account, terms, config, id, receiver, total, units, known, nowSeconds } = request
   if (asked === 0n) throw invalid('deposit: Expected an amount above zero.')
+  const counted = BigInt(known?.deposited ?? 0)
   // If the vault's records are older than the channel, the total continues deposits that the vault has not counted.
   const earlier = total - terms.amountAtomic
-  const uncounted = known === undefined && total > asked && earlier > 0n ? earlier : 0n
-  const before = uncounted + BigInt(known?.deposited ?? 0)
+  const uncounted = total > counted + asked && earlier > counted ? earlier - counted : 0n
+  const before = counted + uncounted
   if (total > before + asked)
     throw invalid(
       `voucher_total: Expected at most ${units(before + asked)}, which the deposits cover, got ${units(total)}. Send a larger deposit.`,
@@ -51,7 +52,7 @@ export function planDeposit(x: VaultCall, parts: VaultDeps, request: ChannelRequ
     ...(uncounted === 0n
       ? []
       : [
-          `The vault has no record of this channel. It signs vouchers up to a total of ${units(before + asked)}, which take earlier deposits too.`,
+          `The vault has no record of earlier deposits into this channel. It signs vouchers up to a total of ${units(before + asked)}, which take these deposits too.`,
         ]),
   ]
   x.found = words.join(' ')
