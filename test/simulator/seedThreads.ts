@@ -11,6 +11,8 @@ export interface SeedsOptions {
   readonly isTraced: boolean
 }
 
+export type SeedsRequest = Partial<SeedsOptions> & Pick<SeedsOptions, 'count'>
+
 export interface SeedsRun {
   /** How many were run. */
   readonly seeds: number
@@ -22,12 +24,39 @@ export interface SeedsRun {
     | undefined
 }
 
-/** Runs seeds in a thread of their own: the hooks that a test runner puts on every promise would cost more than they do. */
-export function runSeeds(options: Partial<SeedsOptions> & Pick<SeedsOptions, 'count'>): Promise<SeedsRun> {
-  const workerData: SeedsOptions = { from: 1, step: 1, isTraced: false, ...options }
-  return new Promise((resolve, reject) => {
-    const worker = new Worker(new URL('./seeds.worker.ts', import.meta.url), { workerData, execArgv: [] })
-    worker.once('message', resolve)
-    worker.once('error', reject)
-  })
+/**
+ * Threads that run seeds: the hooks that a test runner puts on every promise would cost more than the seeds. A thread is used for many
+ * runs, because loading the gateway takes longer than most of them.
+ */
+export class SeedThreads {
+  readonly #idle: Worker[]
+  readonly #waiting: ((worker: Worker) => void)[] = []
+
+  constructor(threads: number) {
+    const url = new URL('./seeds.worker.ts', import.meta.url)
+    this.#idle = Array.from({ length: threads }, () => new Worker(url, { execArgv: [] }))
+  }
+
+  /** Runs seeds as soon as a thread is free, in the order of the calls. */
+  async run(request: SeedsRequest): Promise<SeedsRun> {
+    const options: SeedsOptions = { from: 1, step: 1, isTraced: false, ...request }
+    const worker = this.#idle.pop() ?? (await new Promise<Worker>((resolve) => this.#waiting.push(resolve)))
+    const run = await new Promise<SeedsRun>((resolve, reject) => {
+      worker.once('error', reject)
+      worker.once('message', (message) => {
+        worker.off('error', reject)
+        resolve(message)
+      })
+      worker.postMessage(options)
+    })
+    const next = this.#waiting.shift()
+    if (next === undefined) this.#idle.push(worker)
+    else next(worker)
+    return run
+  }
+
+  /** Ends the threads that are idle. */
+  async close(): Promise<void> {
+    await Promise.all(this.#idle.map((worker) => worker.terminate()))
+  }
 }
