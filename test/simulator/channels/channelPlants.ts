@@ -73,4 +73,18 @@ export const channelPlants = {
       },
     }),
   },
+  'a charge is booked twice': {
+    channelBooks: (books, execute) => ({
+      ...books,
+      async book(assets, limit) {
+        execute('CREATE TEMP TABLE due AS SELECT * FROM channel_sums LIMIT 1')
+        const moved = await books.book(assets, limit)
+        execute('INSERT INTO channel_sums SELECT * FROM due; DROP TABLE due')
+        return moved
+      },
+    }),
+  },
+  'a charge is never booked': {
+    channelBooks: (books) => ({ ...books, book: async () => 0 }),
+  },
 } satisfies Readonly<Record<string, Plant>>
