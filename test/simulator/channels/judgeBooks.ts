@@ -6,7 +6,7 @@ import type { Signed } from '../buyers.ts'
 import { Chain } from '../chain.ts'
 import type { World } from '../world.ts'
 import { signatureOf } from './channelChain.ts'
-import type { ChannelScene, CommittedCharge } from './scene.ts'
+import type { ChannelScene, CommittedCharge, Payer } from './scene.ts'
 
 /** More than the channels of a seed, and their minutes. */
 const MANY = 10_000
@@ -28,7 +28,7 @@ export async function judgeBooks(world: World, payments: readonly Signed[]): Pro
   if (scene === undefined) return
   for (const { channel, baseAtomic, summedAtomic } of await store.channelBooks.audit(null, MANY)) {
     const { id, charged, totalClaimed, signature, config } = channel
-    const { name } = scene.payers.find((payer) => payer.id === id)!
+    const { name }: Payer = scene.payers.find((payer) => payer.id === id)!
     const sold = sumOf(scene.charges.filter((charge) => charge.id === id))
     assert.equal(summedAtomic, sold, `${name}: the sums of its calls`)
     assert.equal(
