@@ -2,6 +2,7 @@ import t, { type Test } from 'tap'
 import { openTestStore } from '../../test/helpers/store/testStore.ts'
 import type { ChannelOnChain } from '../domain/channel.ts'
 import type { ServedLink } from '../domain/link.ts'
+import type { NetworkId } from '../domain/network.ts'
 import type { ChannelChain } from '../ports/chains/channelChain.ts'
 import { silentLog as log } from '../ports/log.ts'
 import type { Channels } from '../ports/store/channels.ts'
@@ -11,7 +12,7 @@ import { ChannelCalls } from './channelCalls.ts'
 import type { ChannelNetwork, ChannelOffer } from './offers.ts'
 
 const hex = (byte: string, bytes: number): string => `0x${byte.repeat(bytes)}`
-const network = 'eip155:84532'
+const network: NetworkId = 'eip155:84532'
 const id = hex('ab', 32)
 const config = {
   payer: hex('11', 20),
@@ -58,7 +59,7 @@ async function startReading(t: Test, state: ChannelOnChain, later: ChannelOnChai
   }
   const lease = { current: (await leases.take('gateway', 60_000))! }
   const offered = { chain, withdrawDelaySeconds: config.withdrawDelay } as Partial<ChannelNetwork>
-  const networks = new Map([[network, offered as ChannelNetwork]])
+  const networks = new Map<NetworkId, ChannelNetwork>([[network, offered as ChannelNetwork]])
   const calls = new ChannelCalls({ channels, networks, lease, mailbox, log })
   t.teardown(() => calls.close())
   const call = (type: ChannelPayment['type']) => {

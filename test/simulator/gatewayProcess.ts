@@ -5,11 +5,13 @@ import { createResponseBuffer } from '../../adapters/memory/responseBuffer.ts'
 import { forgetConcludedNowAndThen } from '../../cli/runtime/open/openStack.ts'
 import { KeySharing } from '../../cli/runtime/settling/keySharing.ts'
 import { createLeaseHolder } from '../../cli/runtime/settling/leaseHolder.ts'
+import { startChannelBooking } from '../../core/channels/channelBooking.ts'
 import { ChannelCalls } from '../../core/channels/channelCalls.ts'
 import { ChannelWatch } from '../../core/channels/channelWatch.ts'
 import type { ChannelNetwork } from '../../core/channels/offers.ts'
 import { builtInAssets } from '../../core/domain/asset.ts'
 import type { ServedLink } from '../../core/domain/link.ts'
+import type { Job } from '../../core/jobs/job.ts'
 import { buildGeneration, type Generation } from '../../core/kernel/generation.ts'
 import { PaymentEngine } from '../../core/payments/engine.ts'
 import { type HeldLease, holdLease } from '../../core/payments/leases.ts'
@@ -89,6 +91,7 @@ export class GatewayProcess implements Owner {
   settler: Settler | undefined
   #channels: ChannelCalls | null = null
   #watch: ChannelWatch | null = null
+  #booking: Job | null = null
   /** It takes calls. */
   isUp = false
   readonly #parts: ProcessDeps
@@ -232,7 +235,7 @@ export class GatewayProcess implements Owner {
   }
 
   /** As cli/runtime has it. The processes of the first place claim. */
-  #openChannels({ channels, mailbox }: ReachedStore, clock: Clock): ChannelCalls | null {
+  #openChannels({ channels, channelBooks, mailbox }: ReachedStore, clock: Clock): ChannelCalls | null {
     const { channels: scene, scheduler, fails, plant, onClaims } = this.#parts
     if (scene === undefined) return null
     const { contract, reads, claims, withdrawDelaySeconds } = scene
@@ -269,6 +272,7 @@ export class GatewayProcess implements Owner {
       log,
       claims: () => this.name.startsWith('A'),
     })
+    this.#booking = startChannelBooking({ books: channelBooks, assets, log })
     return this.#channels
   }
 
@@ -276,6 +280,7 @@ export class GatewayProcess implements Owner {
   async closeChannels(): Promise<void> {
     await this.#watch?.close()
     await this.#channels?.close()
+    await this.#booking?.stop()
   }
 
   /** As cli/runtime has it: what settles, and the job that holds its key. */

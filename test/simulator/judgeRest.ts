@@ -25,9 +25,9 @@ const terms = {
 
 /** Once everything is concluded, a later check finds nothing to do: no endless loop, however slow. */
 export async function judgeRest(world: World): Promise<void> {
-  const { scheduler, node, ways, processes } = world
-  // What was said last, such as a number that was left over, is done first.
-  await scheduler.until(scheduler.nowMs + LONGEST_WAIT_MS)
+  const { scheduler, node, ways, processes, isShared } = world
+  // What was said last about a shared key, such as a number that was left over, is done first.
+  if (isShared) await scheduler.until(scheduler.nowMs + LONGEST_WAIT_MS)
   const stops = processes.map((process) => process.startLoops())
   const endMs = scheduler.nowMs + LONGEST_STRANDED_MS
   let before: readonly [asked: number, written: number]

@@ -3,6 +3,7 @@ import { type PaymentRecord, paymentStates } from '../../core/domain/payment.ts'
 import { runningJobs } from '../../core/jobs/job.ts'
 import { ask, PRICE, type Signed, sign } from './buyers.ts'
 import { channelActs, finishChannels, openChannels } from './channels/channelActs.ts'
+import { judgeBooks } from './channels/judgeBooks.ts'
 import { judgeChannels } from './channels/judgeChannels.ts'
 import { judge, judgeTakeover } from './judge.ts'
 import { judgeHolds, judgeRest } from './judgeRest.ts'
@@ -82,6 +83,7 @@ export async function simulate(seed: number, options: SimulateOptions): Promise<
     await judge(world, payments)
     await judgeUse(world, payments)
     await judgeChannels(world)
+    await judgeBooks(world, payments)
     await judgeSessions(world)
     await judgeRest(world)
     await judgeHolds(world, payments)

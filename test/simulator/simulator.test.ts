@@ -1,15 +1,17 @@
 import t from 'tap'
-import { runSeeds } from './runSeeds.ts'
+import { SeedThreads } from './seedThreads.ts'
 import { simulate } from './simulate.ts'
 import { openSeedStores } from './store.ts'
 
 const count = 200
+const threads = new SeedThreads(1)
+t.teardown(() => threads.close())
 /** Runs one seed again and tells what happened: SIMULATE_SEED=123 node test/simulator/simulator.test.ts */
 const only = process.env['SIMULATE_SEED']
 
 t.test(`after whatever trouble, the books agree with the chain (${only ?? `${count} seeds`})`, async (t) => {
   const asked = only === undefined ? { count } : { from: Number(only), count: 1, isTraced: true }
-  const { seeds, situations, failed } = await runSeeds(asked)
+  const { seeds, situations, failed } = await threads.run(asked)
   if (failed !== undefined) process.stderr.write(`${failed.trace.join('\n')}\n`)
   t.equal(failed?.message, undefined)
   t.equal(seeds, asked.count)
@@ -19,7 +21,7 @@ t.test(`after whatever trouble, the books agree with the chain (${only ?? `${cou
 
 t.test('who stood still while it took a key hears what it is handed afterwards', async (t) => {
   for (const from of [30_156, 41_001])
-    t.equal((await runSeeds({ from, count: 1 })).failed?.message, undefined)
+    t.equal((await threads.run({ from, count: 1 })).failed?.message, undefined)
 })
 
 t.test('a seed replays exactly', async (t) => {
@@ -41,7 +43,7 @@ for (const plant of [
   'more is claimed than was charged',
 ] as const) {
   t.test(`a planted mistake is found: ${plant}`, async (t) => {
-    const { failed } = await runSeeds({ count: 100, plant })
+    const { failed } = await threads.run({ count: 100, plant })
     t.ok(failed)
   })
 }

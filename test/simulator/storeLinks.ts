@@ -14,7 +14,7 @@ import type { World } from './world.ts'
 /** The store as a process of the simulation reaches it. */
 export type ReachedStore = Pick<
   DataStore,
-  'ledger' | 'leases' | 'mailbox' | 'purchases' | 'sessions' | 'channels'
+  'ledger' | 'leases' | 'mailbox' | 'purchases' | 'sessions' | 'channels' | 'channelBooks'
 >
 
 const forgetting = ['forgetResponses', 'forgetSigned', 'forgetDelivered'] as const
@@ -23,12 +23,24 @@ const writes = {
   ledger: ['claim', 'apply', 'applyAll', 'adopt', 'putOff', ...forgetting],
   leases: ['take', 'renew', 'release'],
   sessions: ['cancel', 'expire'],
-  channels: ['open', 'take', 'charge', 'update', 'release', 'park'],
+  channels: ['open', 'take', 'charge', 'update', 'noteRefund', 'release', 'park'],
+  channelBooks: ['book', 'addEvents'],
 } as const
 /** A process keeps what it has by these, and forgets what is not needed: they say nothing of its work. */
 const keeping = ['renew', 'take', 'forgetSigned', 'forgetDelivered']
 /** What is no news unless it did something. */
-const polls = ['due', 'renew', 'find', 'list', 'adopt', ...forgetting, 'holderOf', 'hear']
+const polls = [
+  'due',
+  'renew',
+  'find',
+  'list',
+  'adopt',
+  ...forgetting,
+  'holderOf',
+  'hear',
+  'book',
+  'addEvents',
+]
 const quiet = ['openAttempts', 'prune', 'channels.unclaimed']
 
 /**
@@ -80,6 +92,7 @@ export class StoreLinks {
     const leases = plant?.leases?.(store.leases) ?? store.leases
     const mailbox = this.#mailbox.of(process)
     const channels = plant?.channels?.(store.channels) ?? store.channels
+    const channelBooks = plant?.channelBooks?.(store.channelBooks, store.execute) ?? store.channelBooks
     return {
       ledger: this.#faulty(ledger, process, writes.ledger),
       leases: this.#faulty(leases, process, writes.leases),
@@ -87,6 +100,7 @@ export class StoreLinks {
       purchases: this.#faulty(store.purchases, process, []),
       sessions: this.#faulty(store.sessions, process, writes.sessions),
       channels: this.#faulty(channels, process, writes.channels, 'channels.'),
+      channelBooks: this.#faulty(channelBooks, process, writes.channelBooks),
     }
   }
 
@@ -207,6 +221,8 @@ export class StoreLinks {
         by: process,
         atMs: world.scheduler.nowMs,
       })
+    if (name === 'channels.take' && result !== undefined && 'channel' in (result as object))
+      world.channels!.taken.push({ id: args[0] as string, by: process, atMs: world.scheduler.nowMs })
     if (name === 'claim' && (result as { won: boolean }).won) {
       const { key, purchaseId } = args[0] as Claim
       this.claims.push({ key, purchaseId, atMs: world.scheduler.nowMs })

@@ -24,6 +24,8 @@ export interface CrashingStore extends DataStore {
   keep(): void
   startAgain(): void
   countPurchases(): number
+  /** Runs SQL outside of the store's transactions, for the mistakes of a test. */
+  execute(sql: string): void
 }
 
 /** The tables and statements of SQLite, in memory and run in this thread at once, whose power can be cut. */
@@ -63,6 +65,7 @@ export async function openCrashingStore(clock: Clock, storeClock: Clock): Promis
     keep: () => connection.keep(),
     startAgain: () => connection.startAgain(),
     countPurchases: () => Number(count.get()!['n']),
+    execute: (sql) => connection.exec(sql),
   }
 }
 

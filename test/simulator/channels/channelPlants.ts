@@ -42,7 +42,13 @@ export const channelPlants = {
     }
   }),
   'a repeat of a lost response is charged again': {
-    channels: (channels) => ({ ...channels, lastResponse: async () => undefined }),
+    channels: (channels) => ({
+      ...channels,
+      async take(id, owner) {
+        const taken = await channels.take(id, owner)
+        return taken !== undefined && 'channel' in taken ? { ...taken, lastRequestHash: null } : taken
+      },
+    }),
   },
   // The condition of the total alone still charges each voucher once.
   'two gateways own one channel': {
@@ -72,5 +78,19 @@ export const channelPlants = {
         return true
       },
     }),
+  },
+  'a charge is booked twice': {
+    channelBooks: (books, execute) => ({
+      ...books,
+      async book(assets, limit) {
+        execute('CREATE TEMP TABLE due AS SELECT * FROM channel_sums LIMIT 1')
+        const moved = await books.book(assets, limit)
+        execute('INSERT INTO channel_sums SELECT * FROM due; DROP TABLE due')
+        return moved
+      },
+    }),
+  },
+  'a charge is never booked': {
+    channelBooks: (books) => ({ ...books, book: async () => 0 }),
   },
 } satisfies Readonly<Record<string, Plant>>

@@ -4,7 +4,7 @@ import type { OwnedChannel } from '../../../core/ports/store/channels.ts'
 import type { Run } from '../seller.ts'
 import type { World } from '../world.ts'
 import { stateOf } from './contract.ts'
-import type { ChannelScene, CommittedCharge, Payer } from './scene.ts'
+import type { ChannelScene, CommittedCharge, Payer, TakenChannel } from './scene.ts'
 
 /** How much longer than a third of the withdrawal delay a read may be old, in ms: a process may stand still for a while. */
 const READ_SLACK_MS = 12_000
@@ -87,12 +87,13 @@ async function rowOf({ store, processes }: World, id: ChannelId): Promise<OwnedC
 }
 
 /**
- * A process sells only what the contract had for it when the channel was last read, and does not sell for long without a read. A
- * process that hands a channel over tells what it has read.
+ * A process sells only what the contract had for it when the channel's owner last read it, and does not sell for long without a read.
+ * A process that hands a channel over tells what it has read. What the next owner has read before it took the row, for a claim, may
+ * be missing in the row if the database was slow.
  */
 function judgeSales(
   world: World,
-  { reads, withdrawDelaySeconds }: ChannelScene,
+  { reads, taken, withdrawDelaySeconds }: ChannelScene,
   { id, name }: Payer,
   charges: readonly CommittedCharge[],
 ): void {
@@ -102,7 +103,12 @@ function judgeSales(
     const run = runOf(world, charge)
     if (run === undefined || world.wasTakenForDead(charge.by)) continue
     const ended = reads.filter((read) => read.id === id && read.endedAtMs <= run.startedAtMs)
-    const lastMs = ended.findLast(({ by }) => by === charge.by)?.sinceMs ?? Number.NEGATIVE_INFINITY
+    const isTake = ({ by, atMs, ...one }: TakenChannel) =>
+      one.id === id && by === charge.by && atMs <= run.startedAtMs
+    const takenAtMs = taken.findLast(isTake)?.atMs ?? 0
+    const own = ended.findLast(({ by, endedAtMs }) => by === charge.by && endedAtMs >= takenAtMs)
+    const last = own ?? ended.findLast(({ by }) => by !== charge.by)
+    const lastMs = last?.sinceMs ?? Number.NEGATIVE_INFINITY
     // Of reads at the same time either may count.
     const known = ended.filter(({ endedAtMs }) => endedAtMs >= lastMs)
     assert.ok(known.length > 0, `${name}: ${total} was sold without a look at the contract`)

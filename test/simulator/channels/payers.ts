@@ -36,6 +36,7 @@ export function openPayer({ scheduler }: World, { payers, withdrawDelaySeconds }
     balance: 0n,
     signed: new Set(),
     current: undefined,
+    depositFactor: 1n,
     calls: 0,
     deposits: 0,
   }
@@ -68,7 +69,7 @@ export function signChannel(
   function depositOf(by: Payer) {
     const validForMs = scheduler.pick([20_000, 300_000, 300_000])
     return {
-      amount: String(CHANNEL_PRICE * BigInt(scheduler.pick([2, 5, 10]))),
+      amount: String(by.depositFactor * CHANNEL_PRICE * BigInt(scheduler.pick([2, 5, 10]))),
       authorization: {
         erc3009Authorization: {
           validAfter: '0',
@@ -148,6 +149,7 @@ export async function callByChannel(
     else if (mustDeposit.includes(error)) payer.balance = 0n
     else if (error !== channelReasons.depositSimulation && error !== channelReasons.depositFailed)
       world.misuse ??= new Error(`${payer.name} was refused for ${error}: ${got.body}`)
+    if (error === channelReasons.exceedsBalance && payment.type === 'deposit') payer.depositFactor = 10n
     payment = nextPayment(world, payer)
   }
   return false

@@ -31,6 +31,8 @@ export interface Payer {
   readonly signed: Set<bigint>
   /** The call that its client makes now. */
   current: { readonly payment: ChannelPayment; readonly path: string } | undefined
+  /** How many times the usual deposit its next one is: more once a refund that may still land would take the usual one. */
+  depositFactor: bigint
   /** How many calls it has made, and deposits. */
   calls: number
   deposits: number
@@ -55,6 +57,13 @@ export interface CommittedCharge extends ChannelCharge {
   readonly atMs: number
 }
 
+/** A process has become the owner of a channel's row. */
+export interface TakenChannel {
+  readonly id: ChannelId
+  readonly by: GatewayProcess
+  readonly atMs: number
+}
+
 /** What a process sends as a claim. */
 export interface SentClaim {
   readonly id: ChannelId
@@ -69,6 +78,7 @@ export class ChannelScene {
   readonly requests: ChannelRequest[] = []
   readonly charges: CommittedCharge[] = []
   readonly reads: ChannelRead[] = []
+  readonly taken: TakenChannel[] = []
   readonly claims: SentClaim[] = []
   /** Time between a payer's request to withdraw and the withdrawal. Below the contract's minimum, as these seeds are short. */
   readonly withdrawDelaySeconds: number
