@@ -1,3 +1,5 @@
+import type { ChannelId } from '../domain/channel.ts'
+import type { AtomicAmount } from '../domain/money.ts'
 import type { ErrorCode } from '../errors/codes.ts'
 import { TollgateError } from '../errors/error.ts'
 import type { ChannelPayment } from '../x402/channelPayment.ts'
@@ -17,6 +19,8 @@ export class ChannelCall {
   readonly payment: ChannelPayment
   /** Hash of method, path, query and body. Null if the body is too long, so that a repeat cannot be recognized. */
   readonly requestHash: string | null
+  /** The id that the buyer has given the payment (x402 extension `payment-identifier`). Null without one. */
+  readonly identifier: string | null
   /** The channel while this call holds it. */
   held: OpenChannel | null = null
   /** The channel's total when this call was accepted. The call is charged the voucher's total less this. */
@@ -30,12 +34,21 @@ export class ChannelCall {
   /** The channel's true state, for the 402 that corrects the client. Null if the refusal needs none. */
   correction: object | null = null
 
-  constructor(offer: ChannelOffer, payment: ChannelPayment, requestHash: string | null) {
+  constructor(
+    offer: ChannelOffer,
+    payment: ChannelPayment,
+    requestHash: string | null,
+    identifier: string | null,
+  ) {
     this.offer = offer
     this.payment = payment
     this.requestHash = requestHash
+    this.identifier = identifier
   }
 }
+
+/** The id of a call as a purchase: the channel, and its total with this call. */
+export const purchaseIdOf = (id: ChannelId, total: AtomicAmount): string => `${id}:${total}`
 
 /** `channelState` of offers and receipts. */
 export function channelStateOf({ channel }: OpenChannel): object {

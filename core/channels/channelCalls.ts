@@ -1,8 +1,8 @@
-import type { ChannelConfig } from '../domain/channel.ts'
 import type { ServedLink } from '../domain/link.ts'
 import type { NetworkId } from '../domain/network.ts'
 import { isTollgateError } from '../errors/error.ts'
 import { checksumAddress } from '../evm/hex.ts'
+import { identifierTaken } from '../payments/refusals.ts'
 import type { Log } from '../ports/log.ts'
 import type { ChannelResponse, Channels } from '../ports/store/channels.ts'
 import type { Mailbox } from '../ports/store/mailbox.ts'
@@ -13,6 +13,7 @@ import {
   type ChannelReceipt,
   channelStateOf,
   correct,
+  purchaseIdOf,
   refuse,
   unavailable,
 } from './channelCall.ts'
@@ -21,6 +22,7 @@ import type { ChannelNetwork } from './offers.ts'
 import { type OpenChannel, type Turn, WAIT_MS } from './openChannel.ts'
 import { channelReasons as reasons } from './reasons.ts'
 import { refund } from './refund.ts'
+import { assertSigned, termsFault } from './voucherChecks.ts'
 
 /**
  * A channel is not sold on if the chain was not read for this part of its withdrawal delay, because its payer could withdraw
@@ -114,7 +116,7 @@ export class ChannelCalls {
    * @throws if it is not charged, or the database does not say whether it is
    */
   async charge(call: ChannelCall, link: ServedLink, response: ChannelResponse | null): Promise<void> {
-    const { offer, payment, requestHash, held } = call
+    const { offer, payment, requestHash, identifier, held } = call
     const open = held!
     const { channel } = open
     const { maxClaimable: charged, signature } = payment
@@ -131,6 +133,7 @@ export class ChannelCalls {
         before: call.before,
         signature,
         requestHash: requestHash ?? '',
+        identifier,
         response: requestHash === null ? null : response,
       })
     } catch (error) {
@@ -145,6 +148,7 @@ export class ChannelCalls {
     // The contract's state may have been read meanwhile.
     open.channel = { ...open.channel, charged, signature }
     open.lastRequestHash = response === null ? null : requestHash
+    open.lastIdentifier = identifier
     open.mayBeBehind = false
     this.#release(call)
   }
@@ -223,13 +227,17 @@ export class ChannelCalls {
    * @returns the stored response of the same call
    */
   #judge(call: ChannelCall, open: OpenChannel): undefined | Promise<ChannelResponse | undefined> {
-    const { payment, offer, requestHash } = call
+    const { payment, offer, requestHash, identifier } = call
     const { channel } = open
     const { charged, totalClaimed, balance } = channel
     const { maxClaimable, signature } = payment
     const isLast = maxClaimable === charged && signature === channel.signature
     if (isLast && requestHash !== null && requestHash === open.lastRequestHash && charged > totalClaimed)
       return this.#lastResponse(call, open)
+    if (!isLast && identifier !== null && identifier === open.lastIdentifier) {
+      assertSigned(call)
+      throw identifierTaken({ purchaseId: purchaseIdOf(channel.id, charged) })
+    }
     const next = charged + offer.priceAtomic
     if (maxClaimable !== next && !(open.mayBeBehind && maxClaimable > next && payment.type !== 'refund')) {
       assertSigned(call)
@@ -281,48 +289,4 @@ function assertUnclaimed(call: ChannelCall, open: OpenChannel): void {
   if (!open.isStored) return
   assertSigned(call)
   throw correct(call, open)
-}
-
-/** Checks the voucher's signature once. */
-function assertSigned(call: ChannelCall): void {
-  if (call.isSigned) return
-  const { payment, offer } = call
-  const { config, channelId, maxClaimable, signature } = payment
-  call.isSigned = offer.channels.chain.isSigned(config.payerAuthorizer, channelId, maxClaimable, signature)
-  if (call.isSigned) return
-  throw refuse(
-    reasons.signature,
-    "Expected a voucher that the channel's payerAuthorizer has signed by plain ECDSA (65 bytes, low s, v 27 or 28). A payerAuthorizer of zero is not supported.",
-  )
-}
-
-/** Compares the fields that {@link termsFault} does not compare with the offer. */
-const isSameConfig = (a: ChannelConfig, b: ChannelConfig): boolean =>
-  a.payer === b.payer &&
-  a.payerAuthorizer === b.payerAuthorizer &&
-  a.receiver === b.receiver &&
-  a.receiverAuthorizer === b.receiverAuthorizer &&
-  a.token === b.token &&
-  a.withdrawDelay === b.withdrawDelay &&
-  a.salt === b.salt
-
-/** Checks the channel's terms against the offer, which has the link's own. */
-function termsFault(
-  { payment: { config, channelId }, offer }: ChannelCall,
-  open: OpenChannel | undefined,
-): Error | undefined {
-  const { chain, withdrawDelaySeconds } = offer.channels
-  if (config.receiver !== offer.receiver)
-    return refuse(reasons.receiver, `Expected a channel to ${offer.terms.payTo}.`)
-  if (config.receiverAuthorizer !== chain.authorizer)
-    return refuse(reasons.receiverAuthorizer, 'Expected the receiverAuthorizer of the offer.')
-  if (config.token !== offer.token)
-    return refuse(reasons.token, `Expected a channel in ${offer.terms.asset}.`)
-  if (config.withdrawDelay !== withdrawDelaySeconds)
-    return refuse(reasons.withdrawDelay, `Expected a withdrawDelay of ${withdrawDelaySeconds} seconds.`)
-  // The id is the hash of the config, so it needs no hash if the channel in memory has the same config.
-  const isKnown = open !== undefined && isSameConfig(open.channel.config, config)
-  if (!isKnown && chain.channelId(config) !== channelId)
-    return refuse(reasons.channelId, 'Expected the channelId to be the hash of channelConfig.')
-  return undefined
 }

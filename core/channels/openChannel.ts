@@ -33,6 +33,8 @@ export class OpenChannel {
   channel: Channel
   /** Hash of the last charged request, if its response is stored. */
   lastRequestHash: string | null
+  /** Identifier of the payment that was charged last. */
+  lastIdentifier: string | null
   /**
    * True until the first charge, if the row may lack calls: a database that was restored or has lost its last commits. Only then, a
    * voucher over more than the next total is accepted, because its payer has signed for the calls that the row lacks.
@@ -60,6 +62,7 @@ export class OpenChannel {
   constructor(channel: Channel, owned: OwnedChannel | undefined, readAtMs: number) {
     this.channel = channel
     this.lastRequestHash = owned?.lastRequestHash ?? null
+    this.lastIdentifier = owned?.lastIdentifier ?? null
     this.refund = owned?.refund ?? null
     this.mayBeBehind = owned?.isAbandoned ?? false
     this.isStored = owned !== undefined

@@ -1,4 +1,4 @@
-import { ChannelCall } from '../../core/channels/channelCall.ts'
+import { ChannelCall, purchaseIdOf } from '../../core/channels/channelCall.ts'
 import type { ChannelCalls } from '../../core/channels/channelCalls.ts'
 import type { ChannelOffer } from '../../core/channels/offers.ts'
 import type { ServedLink } from '../../core/domain/link.ts'
@@ -65,7 +65,7 @@ export class SoldByChannel {
         reason: 'invalid_payload',
         isUnread: true,
       })
-    const call = new ChannelCall(offer, channelPayment.payment, hash)
+    const call = new ChannelCall(offer, channelPayment.payment, hash, payment.identifier ?? null)
     x.channelCall = call
     const fault = resourceFault(resourceUrl, { publicUrl, host: () => x.header('host') })
     if (fault !== null) throw fault
@@ -107,7 +107,7 @@ export class SoldByChannel {
 
   /** A call of a channel is no purchase with a review token. Its id is the channel and the total. */
   #noteOf({ link }: Exchange, { payment: { channelId, maxClaimable } }: ChannelCall): PurchaseNote {
-    const id = `${channelId}:${maxClaimable}`
+    const id = purchaseIdOf(channelId, maxClaimable)
     const isWrapped = link.responseMode === 'wrap'
     const wrap = isWrapped ? { prefix, suffix: Buffer.from(`${this.#opening}${id}"}}`, 'latin1') } : null
     return { id, reviewToken: '', wrap, headers: ['X-Purchase-Id', id] }

@@ -52,6 +52,7 @@ export const chargeOf = (byte: string, before: bigint, more: Partial<ChannelChar
   before,
   signature: hex('77', 65),
   requestHash: 'request',
+  identifier: null,
   response: null,
   ...more,
 })

@@ -49,6 +49,7 @@ const chargeOf = (owner: number, before: bigint, more: Partial<ChannelCharge> = 
   before,
   signature: signatureOf('77'),
   requestHash: 'request',
+  identifier: null,
   response: {
     status: 200,
     headers: ['Content-Type', 'application/json'],
@@ -67,6 +68,7 @@ export async function channelsContract(t: Test, make: Make): Promise<void> {
     t.same(await channels.open(sample(), 1), {
       channel: sample(),
       lastRequestHash: null,
+      lastIdentifier: null,
       refund: null,
       isAbandoned: false,
     })
@@ -92,6 +94,12 @@ export async function channelsContract(t: Test, make: Make): Promise<void> {
       },
     ])
     t.same(await channels.earnings('other'), [])
+    for (const [i, response] of [null, chargeOf(1, 0n).response].entries()) {
+      const before = BigInt(3 + i) * step
+      t.equal(await channels.charge(chargeOf(1, before, { identifier: `order-${i}`, response })), true)
+      const taken = { lastRequestHash: response && 'request', lastIdentifier: `order-${i}` }
+      t.match(await channels.take(sample().id, 1), taken, 'the identifier is kept without the response, too')
+    }
   })
 
   t.test('of many charges at once exactly one wins', async (t) => {

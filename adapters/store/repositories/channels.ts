@@ -7,6 +7,7 @@ import {
 } from '../../../core/domain/channel.ts'
 import type { NetworkId } from '../../../core/domain/network.ts'
 import type {
+  ChannelCharge,
   ChannelEarnings,
   ChannelPayout,
   ChannelResponse,
@@ -89,6 +90,13 @@ export const channelOf = (given: ChannelRow): Channel => ({
   refundNonce: BigInt(given.refund_nonce),
 })
 
+/** The stored form of the call that was charged last: the hash of its request, and its payment's identifier if it has one. */
+export const callOf = ({
+  requestHash,
+  identifier,
+}: Pick<ChannelCharge, 'requestHash' | 'identifier'>): string =>
+  identifier === null ? requestHash : `${requestHash}:${identifier}`
+
 /** Takes the row for a process, unless a process with a valid lease has it. */
 function* take(tx: Tx, id: Uint8Array, owner: number): Steps<OwnedChannel | OwnedElsewhere | undefined> {
   const found = yield* tx.one<ChannelRow>`SELECT c.*, ${configColumns}
@@ -101,11 +109,19 @@ function* take(tx: Tx, id: Uint8Array, owner: number): Steps<OwnedChannel | Owne
   }
   const isAbandoned = found.owner !== null && found.owner !== owner
   if (found.owner !== owner) yield* tx.run`UPDATE channels SET owner = ${owner} WHERE id = ${id}`
-  const last = yield* tx.one<{ request_hash: string }>`
-    SELECT request_hash FROM channel_responses WHERE id = ${id} AND status > 0`
+  const last = yield* tx.one<{ request_hash: string; status: number }>`
+    SELECT request_hash, status FROM channel_responses WHERE id = ${id}`
+  const [hash = '', identifier = null] = last?.request_hash.split(':') ?? []
+  const lastRequestHash = last === undefined || last.status === 0 ? null : hash
   const { sent_refund_nonce: nonce, sent_refund_amount: amount } = found
   const refund = nonce === null ? null : { nonce: BigInt(nonce), amount: BigInt(amount!) }
-  return { channel: channelOf(found), lastRequestHash: last?.request_hash ?? null, refund, isAbandoned }
+  return {
+    channel: channelOf(found),
+    lastRequestHash,
+    lastIdentifier: identifier,
+    refund,
+    isAbandoned,
+  }
 }
 
 export const channelWrites = {

@@ -1,5 +1,5 @@
 import type { ChannelCharge, Channels } from '../../../core/ports/store/channels.ts'
-import { HOUR_MS } from '../repositories/channels.ts'
+import { callOf, HOUR_MS } from '../repositories/channels.ts'
 import type { ChargeArgs } from './channelOperations.ts'
 import type { Database } from './connect.ts'
 
@@ -19,10 +19,10 @@ function argsOf(charge: ChannelCharge, nowMs: number): ChargeArgs {
   return [
     [charged, charge.signature.slice(2), nowMs, id, String(before), charge.owner],
     response === null
-      ? [id, charge.requestHash, 0, '[]', '', '', '']
+      ? [id, callOf(charge), 0, '[]', '', '', '']
       : [
           id,
-          charge.requestHash,
+          callOf(charge),
           response.status,
           JSON.stringify(response.headers),
           response.mediaType,

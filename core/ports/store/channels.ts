@@ -14,6 +14,8 @@ export interface OwnedChannel {
   readonly channel: Channel
   /** Hash of the request that was charged last, if its response is stored. Null otherwise. */
   readonly lastRequestHash: string | null
+  /** The identifier of the payment that was charged last, until it is claimed. Null if it has none. */
+  readonly lastIdentifier: string | null
   /** The last refund that was sent. Null if none was, or it has failed. */
   readonly refund: SentRefund | null
   /** True if the process that owned the row before has ended without a release, so that the row may lack its last calls. */
@@ -52,6 +54,8 @@ export interface ChannelCharge {
   /** The voucher's signature, which allows the total before plus the amount. */
   readonly signature: string
   readonly requestHash: string
+  /** The payment's identifier (x402 extension `payment-identifier`). Null without one. */
+  readonly identifier: string | null
   /** Null if the response is not stored, so that a repeat of the call cannot get it. */
   readonly response: ChannelResponse | null
 }
