@@ -352,6 +352,7 @@ t.test('the calls of a channel are told as sums of a minute', async (t) => {
       before,
       signature: `0x${'11'.repeat(65)}`,
       requestHash: '',
+      identifier: null,
       response: null,
     })
   await f.db.channelBooks.book(builtInAssets, 10)
