@@ -29,7 +29,7 @@ const writes = {
 const keeping = ['renew', 'take', 'forgetSigned', 'forgetDelivered']
 /** What is no news unless it did something. */
 const polls = ['due', 'renew', 'find', 'list', 'adopt', ...forgetting, 'holderOf', 'hear']
-const quiet = ['openAttempts', 'prune', 'channels.unclaimed']
+const quiet = ['openAttempts', 'prune', 'channels.unclaimed', 'channels.payouts']
 
 /**
  * The ways of processes to their store: each statement has a way there and one back, and either may fail, so that its caller hears
