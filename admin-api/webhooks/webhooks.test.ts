@@ -356,6 +356,7 @@ t.test('the calls of a channel are told as sums of a minute', async (t) => {
       voucherTotal: before + 250_000n,
       signature: `0x${'11'.repeat(65)}`,
       requestHash: '',
+      identifier: null,
       response: null,
     })
   await f.db.channelBooks.book(builtInAssets, 10)

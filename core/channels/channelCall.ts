@@ -1,4 +1,4 @@
-import { isPublic } from '../domain/channel.ts'
+import { type ChannelId, isPublic } from '../domain/channel.ts'
 import type { AtomicAmount } from '../domain/money.ts'
 import type { ErrorCode } from '../errors/codes.ts'
 import { TollgateError } from '../errors/error.ts'
@@ -20,6 +20,8 @@ export class ChannelCall {
   readonly payment: ChannelPayment
   /** Hash of method, path, query and body. Null if the body is too long, so that a repeat cannot be recognized. */
   readonly requestHash: string | null
+  /** The id that the buyer has given the payment (x402 extension `payment-identifier`). Null without one. */
+  readonly identifier: string | null
   /** The channel while this call holds it. */
   held: OpenChannel | null = null
   /** The channel's total in the row when this call was accepted. It is less than {@link base} if the row lacks calls. */
@@ -37,11 +39,18 @@ export class ChannelCall {
   /** The channel's true state, for the 402 that corrects the client. Null if the refusal needs none. */
   correction: object | null = null
 
-  constructor(offer: ChannelOffer, payment: ChannelPayment, requestHash: string | null, note: PurchaseNote) {
+  constructor(
+    offer: ChannelOffer,
+    payment: ChannelPayment,
+    requestHash: string | null,
+    identifier: string | null,
+    note: PurchaseNote,
+  ) {
     this.note = note
     this.offer = offer
     this.payment = payment
     this.requestHash = requestHash
+    this.identifier = identifier
   }
 
   /** The total on which the payer has signed the voucher: all charged calls before this one. */
@@ -49,6 +58,9 @@ export class ChannelCall {
     return this.payment.maxClaimable - this.offer.priceAtomic
   }
 }
+
+/** The id of a call as a purchase: the channel, and the voucher's total. */
+export const purchaseIdOf = (id: ChannelId, total: AtomicAmount): string => `${id}:${total}`
 
 /** `channelState` of offers and receipts. */
 export function channelStateOf({ channel }: OpenChannel): object {

@@ -1,9 +1,10 @@
-import { afterCharge, type ChannelConfig, isPublic } from '../domain/channel.ts'
+import { afterCharge, isPublic } from '../domain/channel.ts'
 import type { ServedLink } from '../domain/link.ts'
 import type { AtomicAmount } from '../domain/money.ts'
 import type { NetworkId } from '../domain/network.ts'
 import { isTollgateError } from '../errors/error.ts'
 import { checksumAddress } from '../evm/hex.ts'
+import { identifierTaken } from '../payments/refusals.ts'
 import type { Log } from '../ports/log.ts'
 import type { ChannelResponse, Channels } from '../ports/store/channels.ts'
 import type { Mailbox } from '../ports/store/mailbox.ts'
@@ -14,6 +15,7 @@ import {
   type ChannelReceipt,
   channelStateOf,
   correct,
+  purchaseIdOf,
   refuse,
   unavailable,
 } from './channelCall.ts'
@@ -22,6 +24,7 @@ import type { ChannelNetwork } from './offers.ts'
 import { type OpenChannel, type Turn, WAIT_MS } from './openChannel.ts'
 import { channelReasons as reasons } from './reasons.ts'
 import { refund } from './refund.ts'
+import { assertSigned, termsFault } from './voucherChecks.ts'
 
 /**
  * A channel is not sold on if the chain was not read for this part of its withdrawal delay, because its payer could withdraw
@@ -131,7 +134,7 @@ export class ChannelCalls {
     response: ChannelResponse | null,
     amountAtomic: AtomicAmount,
   ): Promise<void> {
-    const { offer, payment, requestHash, held } = call
+    const { offer, payment, requestHash, identifier, held } = call
     const open = held!
     const { channel } = open
     const charged = call.base + amountAtomic
@@ -151,6 +154,7 @@ export class ChannelCalls {
         signature,
         voucherTotal: payment.maxClaimable,
         requestHash: requestHash ?? '',
+        identifier,
         response: requestHash === null ? null : response,
       })
     } catch (error) {
@@ -163,8 +167,12 @@ export class ChannelCalls {
     }
     // The contract's state may have been read meanwhile.
     open.channel = { ...open.channel, charged, signed, signature }
-    const isStored = response !== null && requestHash !== null
-    open.last = isStored ? { requestHash, voucherTotal: payment.maxClaimable } : null
+    open.last = {
+      requestHash: requestHash ?? '',
+      identifier,
+      voucherTotal: payment.maxClaimable,
+      isStored: response !== null && requestHash !== null,
+    }
     open.lastAtMs = performance.now()
     open.mayBeBehind = false
     call.isUnsure = false
@@ -259,6 +267,7 @@ export class ChannelCalls {
       assertSigned(call)
       return this.#lastResponse(call, open)
     }
+    assertFreshIdentifier(call, open)
     const next = charged + offer.priceAtomic
     if (maxClaimable !== next && !(open.mayBeBehind && maxClaimable > next)) {
       assertSigned(call)
@@ -290,13 +299,25 @@ const turnOf = ({ payment, base, requestHash }: ChannelCall): Turn => ({
 
 /** Whether the call is the last charged one again, whose response is stored. */
 function isRepeat(
-  { payment, offer, requestHash }: ChannelCall,
+  { payment, offer, requestHash, identifier }: ChannelCall,
   { last, lastAtMs, channel }: OpenChannel,
 ): boolean {
   const { maxClaimable } = payment
-  if (last === null || requestHash !== last.requestHash || maxClaimable !== last.voucherTotal) return false
+  if (last === null || !last.isStored || requestHash !== last.requestHash) return false
+  if (maxClaimable !== last.voucherTotal) return false
   const isNext = maxClaimable === channel.charged + offer.priceAtomic
-  return !isNext || performance.now() - lastAtMs < FREE_REPEAT_MS
+  const isNamed = identifier !== null && identifier === last.identifier
+  return !isNext || isNamed || performance.now() - lastAtMs < FREE_REPEAT_MS
+}
+
+/** Refuses another call with the identifier of the last charged one. Only the payer learns that it was used. */
+function assertFreshIdentifier(call: ChannelCall, { last, channel }: OpenChannel): void {
+  const { identifier, payment, offer } = call
+  if (identifier === null || last === null || identifier !== last.identifier) return
+  const { maxClaimable } = payment
+  if (maxClaimable === last.voucherTotal && maxClaimable !== channel.charged + offer.priceAtomic) return
+  assertSigned(call)
+  throw identifierTaken({ purchaseId: purchaseIdOf(channel.id, last.voucherTotal) })
 }
 
 /**
@@ -315,48 +336,4 @@ function assertUnclaimed(call: ChannelCall, open: OpenChannel): void {
     reasons.published,
     'Expected a voucher that is not public, got one whose signature a claim has published. Nothing was charged. Pay this call in another way, or first a call at another price.',
   )
-}
-
-/** Checks the voucher's signature once. */
-function assertSigned(call: ChannelCall): void {
-  if (call.isSigned) return
-  const { payment, offer } = call
-  const { config, channelId, maxClaimable, signature } = payment
-  call.isSigned = offer.channels.chain.isSigned(config.payerAuthorizer, channelId, maxClaimable, signature)
-  if (call.isSigned) return
-  throw refuse(
-    reasons.signature,
-    "Expected a voucher that the channel's payerAuthorizer has signed by plain ECDSA (65 bytes, low s, v 27 or 28). A payerAuthorizer of zero is not supported.",
-  )
-}
-
-/** Compares the fields that {@link termsFault} does not compare with the offer. */
-const isSameConfig = (a: ChannelConfig, b: ChannelConfig): boolean =>
-  a.payer === b.payer &&
-  a.payerAuthorizer === b.payerAuthorizer &&
-  a.receiver === b.receiver &&
-  a.receiverAuthorizer === b.receiverAuthorizer &&
-  a.token === b.token &&
-  a.withdrawDelay === b.withdrawDelay &&
-  a.salt === b.salt
-
-/** Checks the channel's terms against the offer, which has the link's own. */
-function termsFault(
-  { payment: { config, channelId }, offer }: ChannelCall,
-  open: OpenChannel | undefined,
-): Error | undefined {
-  const { chain, withdrawDelaySeconds } = offer.channels
-  if (config.receiver !== offer.receiver)
-    return refuse(reasons.receiver, `Expected a channel to ${offer.terms.payTo}.`)
-  if (config.receiverAuthorizer !== chain.authorizer)
-    return refuse(reasons.receiverAuthorizer, 'Expected the receiverAuthorizer of the offer.')
-  if (config.token !== offer.token)
-    return refuse(reasons.token, `Expected a channel in ${offer.terms.asset}.`)
-  if (config.withdrawDelay !== withdrawDelaySeconds)
-    return refuse(reasons.withdrawDelay, `Expected a withdrawDelay of ${withdrawDelaySeconds} seconds.`)
-  // The id is the hash of the config, so it needs no hash if the channel in memory has the same config.
-  const isKnown = open !== undefined && isSameConfig(open.channel.config, config)
-  if (!isKnown && chain.channelId(config) !== channelId)
-    return refuse(reasons.channelId, 'Expected the channelId to be the hash of channelConfig.')
-  return undefined
 }

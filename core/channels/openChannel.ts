@@ -31,7 +31,7 @@ interface Waiting extends Turn {
 /** A channel in the memory of the process that owns its row. One call at a time is between its check and its charge. */
 export class OpenChannel {
   channel: Channel
-  /** The call that was charged last, if its response is stored. */
+  /** The call that was charged last, until it is claimed. */
   last: ChargedCall | null
   /** When it was charged, by this machine's monotonic clock, in ms. For a row that was taken, when that was. */
   lastAtMs = performance.now()

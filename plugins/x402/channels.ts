@@ -1,4 +1,4 @@
-import { ChannelCall } from '../../core/channels/channelCall.ts'
+import { ChannelCall, purchaseIdOf } from '../../core/channels/channelCall.ts'
 import type { ChannelCalls } from '../../core/channels/channelCalls.ts'
 import type { ChannelOffer } from '../../core/channels/offers.ts'
 import type { ServedLink } from '../../core/domain/link.ts'
@@ -68,7 +68,8 @@ export class SoldByChannel {
         isUnread: true,
       })
     const { payment: given } = channelPayment
-    const call = new ChannelCall(offer, given, hash, this.#noteOf(x, given))
+    const note = this.#noteOf(x, given)
+    const call = new ChannelCall(offer, given, hash, payment.identifier ?? null, note)
     x.channelCall = call
     const fault = resourceFault(resourceUrl, { publicUrl, host: () => x.header('host') })
     if (fault !== null) throw fault
@@ -123,9 +124,8 @@ export class SoldByChannel {
     return paidReply(response, response.mediaType, call.note, headers, false)
   }
 
-  /** Its id is the channel and the voucher's total. */
   #noteOf({ link }: Exchange, { channelId, maxClaimable }: ChannelPayment): PurchaseNote {
-    const id = `${channelId}:${maxClaimable}`
+    const id = purchaseIdOf(channelId, maxClaimable)
     const isWrapped = link.responseMode === 'wrap'
     const wrap = isWrapped ? { prefix, suffix: Buffer.from(`${this.#opening}${id}"}}`, 'latin1') } : null
     return { id, reviewToken: '', wrap, headers: ['X-Purchase-Id', id] }

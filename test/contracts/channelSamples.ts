@@ -56,6 +56,7 @@ export const chargeOf = (byte: string, before: bigint, more: Partial<ChannelChar
   voucherTotal: before + (more.amountAtomic ?? 10_000n),
   signature: hex('77', 65),
   requestHash: 'request',
+  identifier: null,
   response: null,
   ...more,
 })

@@ -53,6 +53,7 @@ const chargeOf = (owner: number, before: bigint, more: Partial<ChannelCharge> = 
   signature: signatureOf('77'),
   voucherTotal: before + (more.amountAtomic ?? LARGE / 10n),
   requestHash: 'request',
+  identifier: null,
   response: {
     status: 200,
     headers: ['Content-Type', 'application/json'],
@@ -63,7 +64,12 @@ const chargeOf = (owner: number, before: bigint, more: Partial<ChannelCharge> = 
   ...more,
 })
 
-const call = (voucherTotal: bigint, requestHash = 'request'): ChargedCall => ({ requestHash, voucherTotal })
+const call = (voucherTotal: bigint, requestHash = 'request'): ChargedCall => ({
+  requestHash,
+  voucherTotal,
+  identifier: null,
+  isStored: true,
+})
 
 /** What every database promises about payment channels. */
 export async function channelsContract(t: Test, make: Make): Promise<void> {
@@ -102,6 +108,12 @@ export async function channelsContract(t: Test, make: Make): Promise<void> {
       },
     ])
     t.same(await channels.earnings('other'), [])
+    for (const [i, response] of [null, chargeOf(1, 0n).response].entries()) {
+      const before = BigInt(3 + i) * step
+      t.equal(await channels.charge(chargeOf(1, before, { identifier: `order-${i}`, response })), true)
+      const taken = { last: { isStored: response !== null, identifier: `order-${i}` } }
+      t.match(await channels.take(sample().id, 1), taken, 'the identifier is kept without the response, too')
+    }
   })
 
   t.test('of many charges at once exactly one wins', async (t) => {

@@ -6,7 +6,7 @@ import { BATCH_SETTLEMENT_ADDRESS } from '../../localnet/evm/startLocalEvm.ts'
 import { responseStatus } from './helpers/api.ts'
 import { present, read } from './helpers/buyers.ts'
 import { channelsSection, newChannelBuyer, signVoucher } from './helpers/channelBuyer.ts'
-import { earnings, startSale, voucherFor, watchNow } from './helpers/channelSale.ts'
+import { earnings, startSale, voucherFor, watchNow, withIdentifier } from './helpers/channelSale.ts'
 import { startProduct } from './helpers/product.ts'
 
 t.test('the official client deposits once, pays by vouchers and gets the rest back', async (t) => {
@@ -92,6 +92,35 @@ t.test('the same voucher and request get the stored response, and the seller wor
   t.match(await earnings(product), { calls: 2, chargedAtomic: 20_000n })
   const other = await present(`${url}?n=2`, voucher)
   t.match(other, { status: 402, receipt: undefined }, 'another request is not paid by it')
+})
+
+t.test('a second voucher with the identifier of the last charged call is refused', async (t) => {
+  const { product, url, buyer, api } = await startSale(t)
+  const id = 'order-0123456789abcdef'
+  const first = withIdentifier(await signVoucher(buyer, url, { max: 20_000n }), id)
+  const sold = await present(`${url}?n=1`, first)
+  t.match(sold, { status: 200 })
+  t.match(await present(`${url}?n=1`, first), { status: 200, text: sold.text }, 'the stored response')
+  const second = withIdentifier(await signVoucher(buyer, url, { max: 30_000n }), id)
+  for (const n of [1, 2]) {
+    const refused = await present(`${url}?n=${n}`, second)
+    t.match(refused, { status: 409, text: /:20000"/, body: { error: { code: 'payment_id_reused' } } })
+  }
+  const { book } = product.tollgate.stack.ports.channels!
+  book.drop([...book.all][0]!)
+  t.match(await present(`${url}?n=2`, second), { status: 409 }, 'also after a restart')
+  const stranger = withIdentifier(await signVoucher(buyer, url, { max: 30_000n, stranger: true }), id)
+  t.match(await present(`${url}?n=2`, stranger), { status: 402 }, 'only the payer learns of an identifier')
+  t.match(await earnings(product), { calls: 2, chargedAtomic: 20_000n })
+  t.equal(api.calls.length, 2)
+
+  const next = withIdentifier(await signVoucher(buyer, url, { max: 30_000n }), `${id}-2`)
+  t.match(await present(`${url}?n=3`, next), { status: 200 })
+  t.match(
+    await present(`${url}?n=3`, withIdentifier(next, id)),
+    { status: 200 },
+    'the voucher proves the payer',
+  )
 })
 
 t.test('a seller that fails is not paid, and the voucher stays good', async (t) => {

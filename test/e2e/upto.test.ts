@@ -48,10 +48,15 @@ t.test('an unmodified client pays what its call has used', async (t) => {
   const purchase = await tollgate.stack.store.purchases.find(bought.body._svc!.purchaseId)
   t.match(purchase, { txHash: bought.receipt!.transaction, amountAtomic: 4_000n, feeAtomic: 200n })
 
+  f.states('50')
+  const tiny = await buyer.pay(target)
+  t.match(tiny, { status: 200, receipt: { success: true, amount: '50', transaction: /^0x/ } })
+  t.equal(await chain.balance(f.payTo(chain)), 4_050n, 'a use below minPrice is charged as it is')
+
   f.states('0')
   const free = await buyer.pay(target)
   t.match(free, { status: 200, receipt: { success: true, amount: '0', transaction: '' } })
-  t.equal(await chain.balance(f.payTo(chain)), 4_000n)
+  t.equal(await chain.balance(f.payTo(chain)), 4_050n)
 })
 
 t.test('an unmodified client pays a token without EIP-3009 by Permit2', async (t) => {

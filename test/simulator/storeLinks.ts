@@ -41,7 +41,7 @@ const polls = [
   'book',
   'addEvents',
 ]
-const quiet = ['openAttempts', 'prune', 'channels.unclaimed']
+const quiet = ['openAttempts', 'prune', 'channels.unclaimed', 'channels.payouts']
 
 /**
  * The ways of processes to their store: each statement has a way there and one back, and either may fail, so that its caller hears

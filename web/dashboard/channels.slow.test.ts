@@ -52,6 +52,7 @@ function tests(browser: Browser): void {
         before: 0n,
         signature: `0x${'11'.repeat(65)}`,
         requestHash: '',
+        identifier: null,
         response: null,
       })
       if (i < 3) await channels.update(id, { ...state, totalClaimed: 1_000_000n })

@@ -1,6 +1,6 @@
 import type { ChannelId } from '../../../core/domain/channel.ts'
 import type { ChannelCharge, Channels } from '../../../core/ports/store/channels.ts'
-import { bytesOf, HOUR_MS } from '../repositories/channels.ts'
+import { bytesOf, callOf, HOUR_MS } from '../repositories/channels.ts'
 import type { Database } from './database.ts'
 import { queryRows } from './query.ts'
 
@@ -94,7 +94,7 @@ const valuesOf = (given: readonly ChannelCharge[], nowMs: number): unknown[] => 
   given.map(({ before, amountAtomic }) => String(before + amountAtomic)),
   given.map(({ signature }) => (signature === null ? null : bytesOf(signature))),
   given.map(({ owner }) => owner),
-  given.map(({ requestHash }) => requestHash),
+  given.map(callOf),
   given.map(({ response }) => response?.status ?? 0),
   given.map(({ response }) => JSON.stringify(response?.headers ?? [])),
   given.map(({ response }) => response?.mediaType ?? ''),

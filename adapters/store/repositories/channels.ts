@@ -7,10 +7,12 @@ import {
 } from '../../../core/domain/channel.ts'
 import type { NetworkId } from '../../../core/domain/network.ts'
 import type {
+  ChannelCharge,
   ChannelEarnings,
   ChannelPayout,
   ChannelResponse,
   Channels,
+  ChargedCall,
   OwnedChannel,
   OwnedElsewhere,
   UnclaimedChannel,
@@ -93,6 +95,27 @@ export const channelOf = (given: ChannelRow): Channel => ({
   refundNonce: BigInt(given.refund_nonce),
 })
 
+/** The stored form of the call that was charged last: the hash of its request, and its payment's identifier if it has one. */
+export const callOf = ({
+  requestHash,
+  identifier,
+}: Pick<ChannelCharge, 'requestHash' | 'identifier'>): string =>
+  identifier === null ? requestHash : `${requestHash}:${identifier}`
+
+const chargedCallOf = (stored: {
+  readonly request_hash: string
+  readonly voucher_total: string
+  readonly status: number
+}): ChargedCall => {
+  const [requestHash = '', identifier = null] = stored.request_hash.split(':')
+  return {
+    requestHash,
+    identifier,
+    voucherTotal: BigInt(stored.voucher_total),
+    isStored: stored.status > 0,
+  }
+}
+
 /** Takes the row for a process, unless a process with a valid lease has it. */
 function* take(tx: Tx, id: Uint8Array, owner: number): Steps<OwnedChannel | OwnedElsewhere | undefined> {
   const found = yield* tx.one<ChannelRow>`SELECT c.*, ${configColumns}
@@ -105,12 +128,9 @@ function* take(tx: Tx, id: Uint8Array, owner: number): Steps<OwnedChannel | Owne
   }
   const isAbandoned = found.owner !== null && found.owner !== owner
   if (found.owner !== owner) yield* tx.run`UPDATE channels SET owner = ${owner} WHERE id = ${id}`
-  const stored = yield* tx.one<{ request_hash: string; voucher_total: string }>`
-    SELECT request_hash, voucher_total FROM channel_responses WHERE id = ${id} AND status > 0`
-  const last =
-    stored === undefined
-      ? null
-      : { requestHash: stored.request_hash, voucherTotal: BigInt(stored.voucher_total) }
+  const stored = yield* tx.one<{ request_hash: string; voucher_total: string; status: number }>`
+    SELECT request_hash, voucher_total, status FROM channel_responses WHERE id = ${id}`
+  const last = stored === undefined ? null : chargedCallOf(stored)
   const { sent_refund_nonce: nonce, sent_refund_amount: amount } = found
   const refund = nonce === null ? null : { nonce: BigInt(nonce), amount: BigInt(amount!) }
   return { channel: channelOf(found), last, refund, isAbandoned }
@@ -259,10 +279,10 @@ export function createChannels(
 
     take: (id, owner) => channels.take(bytesOf(id), owner),
 
-    async lastResponse(id, { requestHash, voucherTotal }): Promise<ChannelResponse | undefined> {
+    async lastResponse(id, call): Promise<ChannelResponse | undefined> {
       const found = await reads.one<ResponseRow>`
         SELECT * FROM channel_responses WHERE id = ${bytesOf(id)} AND status > 0
-          AND request_hash = ${requestHash} AND voucher_total = ${String(voucherTotal)}`
+          AND request_hash = ${callOf(call)} AND voucher_total = ${String(call.voucherTotal)}`
       if (found === undefined) return undefined
       const { status, headers, media_type: mediaType, body, receipt } = found
       return { status, headers: JSON.parse(headers), mediaType, body, receipt }

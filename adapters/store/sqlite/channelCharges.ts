@@ -1,5 +1,5 @@
 import type { ChannelCharge, Channels } from '../../../core/ports/store/channels.ts'
-import { HOUR_MS } from '../repositories/channels.ts'
+import { callOf, HOUR_MS } from '../repositories/channels.ts'
 import type { ChargeArgs } from './channelOperations.ts'
 import type { Database } from './connect.ts'
 
@@ -27,10 +27,10 @@ function argsOf(charge: ChannelCharge, nowMs: number): ChargeArgs {
       signed === before + amountAtomic ? charged : String(signed),
     ],
     response === null
-      ? [id, charge.requestHash, String(charge.voucherTotal), 0, '[]', '', '', '']
+      ? [id, callOf(charge), String(charge.voucherTotal), 0, '[]', '', '', '']
       : [
           id,
-          charge.requestHash,
+          callOf(charge),
           String(charge.voucherTotal),
           response.status,
           JSON.stringify(response.headers),

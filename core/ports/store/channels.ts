@@ -12,7 +12,7 @@ import type { NetworkId } from '../../domain/network.ts'
 /** A channel that this process owns, and the call that was charged last. */
 export interface OwnedChannel {
   readonly channel: Channel
-  /** The call that was charged last, if its response is stored. Null otherwise. */
+  /** The call that was charged last, until it is claimed. Null otherwise. */
   readonly last: ChargedCall | null
   /** The last refund that was sent. Null if none was, or it has failed. */
   readonly refund: SentRefund | null
@@ -22,7 +22,12 @@ export interface OwnedChannel {
 
 /** By what the repeat of a charged call is recognized. */
 export interface ChargedCall {
+  /** Empty if the request's body was too long to be recognized. */
   readonly requestHash: string
+  /** The payment's identifier (x402 extension `payment-identifier`). Null without one. */
+  readonly identifier: string | null
+  /** Whether the response is stored. */
+  readonly isStored: boolean
   /** Total of the call's voucher. */
   readonly voucherTotal: AtomicAmount
 }
@@ -63,6 +68,8 @@ export interface ChannelCharge {
   /** Total of the call's own voucher. */
   readonly voucherTotal: AtomicAmount
   readonly requestHash: string
+  /** The payment's identifier (x402 extension `payment-identifier`). Null without one. */
+  readonly identifier: string | null
   /** Null if the response is not stored, so that a repeat of the call cannot get it. */
   readonly response: ChannelResponse | null
 }

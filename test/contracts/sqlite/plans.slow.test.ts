@@ -15,6 +15,7 @@ const allowed: readonly { readonly table: string; readonly sql: RegExp; readonly
   { table: 'rollups_due', sql: /./, why: 'what waits to be added up, two seconds of sales' },
   { table: 'channel_sums', sql: /./, why: 'what waits to be booked, a second of calls' },
   { table: 'channel_claims', sql: /./, why: 'what waits to be booked, a second of claims' },
+  { table: 'channel_payouts', sql: /./, why: 'wallets that the contract owes money, which claims pay out' },
   {
     table: 'channel_totals',
     sql: /^SELECT store_id, network, token, kind/,

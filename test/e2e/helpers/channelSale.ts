@@ -43,6 +43,13 @@ export async function voucherFor(buyer: ChannelBuyer, url: string): Promise<stri
   return buyer.client.encodePaymentSignatureHeader(payload)['PAYMENT-SIGNATURE']!
 }
 
+/** The same payment with an identifier of the buyer (x402 extension `payment-identifier`). */
+export function withIdentifier(payment: string, id: string): string {
+  const envelope = JSON.parse(Buffer.from(payment, 'base64').toString())
+  const extensions = { 'payment-identifier': { info: { required: false, id } } }
+  return Buffer.from(JSON.stringify({ ...envelope, extensions })).toString('base64')
+}
+
 /** The payer's own transaction to the contract. */
 export async function sendAsPayer({ chains }: Product, functionName: string, args: unknown[]): Promise<void> {
   const [config] = args as [ChannelConfig]

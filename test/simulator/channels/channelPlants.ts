@@ -46,7 +46,7 @@ export const channelPlants = {
       ...channels,
       async take(id, owner) {
         const taken = await channels.take(id, owner)
-        return taken !== undefined && 'channel' in taken ? { ...taken, lastRequestHash: null } : taken
+        return taken !== undefined && 'channel' in taken ? { ...taken, last: null } : taken
       },
     }),
   },

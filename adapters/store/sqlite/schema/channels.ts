@@ -45,7 +45,7 @@ export const channels = [
   // The response of each channel's last call. It is sent again to the same voucher and request.
   `CREATE TABLE channel_responses (
     id BLOB PRIMARY KEY NOT NULL,
-    request_hash TEXT NOT NULL,
+    request_hash TEXT NOT NULL, -- hash of the request, and after a colon the identifier of the payment
     voucher_total TEXT NOT NULL,
     status INTEGER NOT NULL, -- 0: the response is not stored
     headers TEXT NOT NULL, -- a JSON list: name, value, name, value …
