@@ -101,7 +101,7 @@ function findingsOf(
   { channel, baseAtomic, summedAtomic }: AuditedChannel,
   onChain: ChannelOnChain | undefined,
 ): Finding[] {
-  const { id, network, config, charged, signature, totalClaimed, balance, storeId } = channel
+  const { id, network, config, charged, signed, signature, totalClaimed, balance, storeId } = channel
   const asset = chains.assets.find(
     (one) => one.network === network && one.address.toLowerCase() === config.token,
   )
@@ -156,7 +156,8 @@ function findingsOf(
     `owes ${amount(owes)}, and the key of its authorizer ${config.receiverAuthorizer} is not among networks.${network}.channels.authorizerKeys, so nothing is claimed. Add the key after the others`,
   )
   problem(
-    signature !== null && !chain.isSigned(config.payerAuthorizer, id, charged, signature),
+    signature !== null &&
+      (signed < charged || !chain.isSigned(config.payerAuthorizer, id, signed, signature)),
     `has a voucher that does not sign its total of ${amount(charged)}, so its claim would fail. Its row was changed by another program: restore a backup`,
   )
   return found

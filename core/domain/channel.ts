@@ -73,7 +73,7 @@ export const isPublic = (
 ): boolean => voucherTotal <= totalClaimed || voucherTotal === published
 
 /**
- * The channel after a call was charged. It keeps the voucher that it has as long as that one allows the total. A voucher that is
+ * The channel after a call was charged. It keeps the voucher that it has as long as this voucher allows the total. A voucher that is
  * replaced is then below the total, so it can pay for nothing more, and the only published voucher above the total is the kept one.
  *
  * @param charged the new total, at most the total of the voucher

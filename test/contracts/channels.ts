@@ -116,6 +116,36 @@ export async function channelsContract(t: Test, make: Make): Promise<void> {
     }
   })
 
+  t.test('a call that has used less than its voucher allows is charged what it has used', async (t) => {
+    const { channels } = await make(t)
+    await channels.open(sample(), 1)
+    const voucher = { signed: LARGE, signature: signatureOf('77'), voucherTotal: LARGE }
+    const nothing = { amountAtomic: 0n, signed: 0n, signature: null, voucherTotal: LARGE }
+    t.equal(await channels.charge(chargeOf(1, 0n, nothing)), true)
+    t.match(await channels.take(sample().id, 1), { channel: { charged: 0n, signed: 0n, signature: null } })
+    t.same(await channels.unclaimed(network, null, 10), [], 'nothing is to be claimed')
+    t.match(await channels.lastResponse(sample().id, call(LARGE)), { receipt: 'receipt' })
+    t.equal(await channels.lastResponse(sample().id, call(LARGE, 'other')), undefined)
+    t.equal(await channels.charge(chargeOf(2, 0n, nothing)), false, 'another process charges nothing')
+    t.equal(await channels.charge(chargeOf(1, 1n, nothing)), false, 'nor on another total')
+
+    t.equal(await channels.charge(chargeOf(1, 0n, { ...voucher, amountAtomic: 7n })), true)
+    t.equal(
+      await channels.charge(chargeOf(1, 7n, { ...voucher, amountAtomic: 0n, voucherTotal: LARGE + 7n })),
+      true,
+    )
+    const kept = { charged: 7n, signed: LARGE, signature: signatureOf('77'), published: null }
+    t.match(await channels.take(sample().id, 1), { channel: kept, last: call(LARGE + 7n) })
+    t.match(await channels.unclaimed(network, null, 10), [{ channel: kept }])
+    t.match(await channels.earnings('store'), [{ calls: 3, chargedAtomic: 7n }])
+
+    t.equal(await channels.update(sample().id, { ...sample(), totalClaimed: 7n }), 7n)
+    t.match(await channels.take(sample().id, 1), { channel: { published: LARGE }, last: null })
+    await channels.update(sample().id, { ...sample(), totalClaimed: 9n })
+    const behind = { charged: 9n, signed: 9n, signature: null, published: LARGE }
+    t.match(await channels.take(sample().id, 1), { channel: behind }, 'a restored database')
+  })
+
   t.test('of many charges at once exactly one wins', async (t) => {
     const { channels } = await make(t)
     await channels.open(sample(), 1)

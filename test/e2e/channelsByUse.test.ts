@@ -54,22 +54,24 @@ t.test('the official client pays what each call has used, from one deposit', asy
   t.match(await earnings(product), { calls: 6, chargedAtomic: 21_501n, claimedAtomic: 0n })
   t.match(await buyer.scheme.refund(url), { success: true, amount: '78499' })
   t.equal(await evm.balance(buyer.address), 50_000_000n - 21_501n)
-  t.equal(await evm.balance(product.wallets.base), 21_501n)
   t.match(await earnings(product), { chargedAtomic: 21_501n, claimedAtomic: 21_501n })
 })
 
-t.test('calls of twenty buyers at once, and twenty at once of one, are charged what they have used', async (t) => {
-  const { product, buy, buyer, api } = await startUse(t)
-  const buyers = [buyer]
-  while (buyers.length < 20) buyers.push(await newChannelBuyer(product.chains))
-  const all = await Promise.all(buyers.map((one, n) => buy(100 + n, one)))
-  for (const [n, one] of all.entries()) t.match(one, totalOf(`${100 + n}`, `${100 + n}`), one.text)
-  const more = await Promise.all(Array.from({ length: 20 }, (_, n) => buy(n)))
-  for (const [n, one] of more.entries())
-    t.match(one, { status: 200, receipt: { extra: { chargedAmount: `${n}` } } }, one.text)
-  t.equal(api.calls.length, 40)
-  t.match(await earnings(product), { calls: 40, chargedAtomic: 20n * 100n + 190n + 190n })
-})
+t.test(
+  'calls of twenty buyers at once, and twenty at once of one, are charged what they have used',
+  async (t) => {
+    const { product, buy, buyer, api } = await startUse(t)
+    const buyers = [buyer]
+    while (buyers.length < 20) buyers.push(await newChannelBuyer(product.chains))
+    const all = await Promise.all(buyers.map((one, n) => buy(100 + n, one)))
+    for (const [n, one] of all.entries()) t.match(one, totalOf(`${100 + n}`, `${100 + n}`), one.text)
+    const more = await Promise.all(Array.from({ length: 20 }, (_, n) => buy(n)))
+    for (const [n, one] of more.entries())
+      t.match(one, { status: 200, receipt: { extra: { chargedAmount: `${n}` } } }, one.text)
+    t.equal(api.calls.length, 40)
+    t.match(await earnings(product), { calls: 40, chargedAtomic: 20n * 100n + 190n + 190n })
+  },
+)
 
 t.test('a client that has lost its records is corrected to what was charged', async (t) => {
   const { buyer, buy } = await startUse(t)
@@ -83,7 +85,10 @@ t.test('a client that has lost its records is corrected to what was charged', as
 t.test('a repeat gets the stored response, also of a call that has cost nothing', async (t) => {
   const { product, url, buyer, buy, api } = await startUse(t)
   await buy('10')
-  for (const [cost, total] of [['20', '30'], ['0', '30']] as const) {
+  for (const [cost, total] of [
+    ['20', '30'],
+    ['0', '30'],
+  ] as const) {
     const target = `${url}?cost=${cost}`
     const calls = api.calls.length
     const voucher = await voucherFor(buyer, target)
@@ -91,7 +96,7 @@ t.test('a repeat gets the stored response, also of a call that has cost nothing'
     for (const one of [...both, await present(target, voucher)])
       t.match(one, { ...totalOf(cost, total), text: both[0].text })
     t.equal(api.calls.length, calls + 1)
-    await buy('0')
+    t.equal((await read(await buyer.fetch(`${url}?cost=0&after=${cost}`))).status, 200)
   }
   t.match(await earnings(product), { chargedAtomic: 30n })
 })
@@ -127,14 +132,14 @@ t.test('a published voucher that allows more than was charged buys nothing', asy
   t.equal(await evm.balance(product.wallets.base), 10_050n)
 })
 
-t.test('a call is sold only if its most is covered', async (t) => {
-  const { evm, url, buyer, buy, api } = await startUse(t, { minDeposit: '0.000001' })
+t.test('a call is sold only if the most that it can cost is covered', async (t) => {
+  const { product, evm, url, buyer, buy, api } = await startUse(t)
   await buy('1')
-  const calls = api.calls.length
-  const response = await present(`${url}?cost=1`, await signVoucher(buyer, url, { max: 10_001n }))
-  t.equal(response.status, 200)
-  const [open] = [1n]
-  t.equal(open, 1n)
-  t.equal(api.calls.length, calls + 1)
-  t.equal(await evm.balance(buyer.address), 49_900_000n)
+  const most = await product.addLink('most', '0.095')
+  t.equal((await read(await buyer.fetch(`${most}?n=1`))).status, 200)
+  t.equal(await evm.balance(buyer.address), 49_900_000n, 'from the deposit of the first call')
+  const refused = await present(`${url}?cost=1`, await signVoucher(buyer, url, { max: 105_001n }))
+  t.match(refused, { status: 402, body: { error: { reason: /cumulative_exceeds_balance/ } } })
+  t.equal(api.calls.length, 2)
+  t.match(await buy('1'), totalOf('1', '95002'), 'after another deposit')
 })
