@@ -19,7 +19,7 @@ export const actions = [
     takes: scopeRequest,
     tool: {
       description:
-        'What the owner stored under a scope: a name, an e-mail address, a postal address. Do not read credentials.api.*: use ' +
+        'What the owner stored under a scope, such as a name or a postal address. Do not read credentials.api.*: use ' +
         'vault_call_api.',
       result: object({ value: text() }),
       mayAsk: true,
