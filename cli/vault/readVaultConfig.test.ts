@@ -77,12 +77,15 @@ t.test('what does not fit is said with its line, and with what was probably mean
   t.match(await problemsOf('host: 0.0.0.0'), [/one of 127\.0\.0\.1/])
 })
 
-t.test('nodes of EVM chains are named by the chain, and a chain that the vault does not have is refused', async (t) => {
-  const home = homeWith(t, { 'vault.yaml': 'evmRpc:\n  base: https://node.example\n' })
-  t.match(await serveSettings({}, home, {}, t.fail), { evmRpc: { base: 'https://node.example' } })
-  t.match(await problemsOf('evmRpc:\n  bas: https://node.example\n'), [/2 evmRpc\.bas .*base\?/])
-  t.match(await problemsOf('evmRpc:\n  base: node.example\n'), [/2 evmRpc\.base /])
-})
+t.test(
+  'nodes of EVM chains are named by the chain, and a chain that the vault does not have is refused',
+  async (t) => {
+    const home = homeWith(t, { 'vault.yaml': 'evmRpc:\n  base: https://node.example\n' })
+    t.match(await serveSettings({}, home, {}, t.fail), { evmRpc: { base: 'https://node.example' } })
+    t.match(await problemsOf('evmRpc:\n  bas: https://node.example\n'), [/2 evmRpc\.bas .*base\?/])
+    t.match(await problemsOf('evmRpc:\n  base: node.example\n'), [/2 evmRpc\.base /])
+  },
+)
 
 t.test('chains and assets of the owner are checked together, and each problem has its place', async (t) => {
   const chain = `  - name: mine

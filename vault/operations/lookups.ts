@@ -21,8 +21,7 @@ export const lookups = [
     takes: addressRequest,
     tool: {
       name: 'vault_get_address',
-      description:
-        'The address of the wallet on a chain, which receives money and sends transactions.',
+      description: 'The address of the wallet on a chain, which receives money and sends transactions.',
       result: object({ address: text(), chain: text() }),
       mayAsk: true,
     },
