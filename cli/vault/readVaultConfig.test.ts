@@ -77,6 +77,16 @@ t.test('what does not fit is said with its line, and with what was probably mean
   t.match(await problemsOf('host: 0.0.0.0'), [/one of 127\.0\.0\.1/])
 })
 
+t.test(
+  'nodes of EVM chains are named by the chain, and a chain that the vault does not have is refused',
+  async (t) => {
+    const home = homeWith(t, { 'vault.yaml': 'evmRpc:\n  base: https://node.example\n' })
+    t.match(await serveSettings({}, home, {}, t.fail), { evmRpc: { base: 'https://node.example' } })
+    t.match(await problemsOf('evmRpc:\n  bas: https://node.example\n'), [/2 evmRpc\.bas .*base\?/])
+    t.match(await problemsOf('evmRpc:\n  base: node.example\n'), [/2 evmRpc\.base /])
+  },
+)
+
 t.test('chains and assets of the owner are checked together, and each problem has its place', async (t) => {
   const chain = `  - name: mine
     network: eip155:31337
@@ -108,7 +118,7 @@ ${more}`
   t.match(await withChain('symbol: COIN', 'symbol: "CO IN"'), [/^4 chains\[0\].symbol /])
   t.match(await withChain('"0.001"', '"0.1"'), [/^6 chains\[0\].usualFee .*at most maxFee/])
   t.match(await withChain('"0.001"', '"0.0000000000000000001"'), [/^6 chains\[0\].usualFee .*Expected/])
-  t.match(await withChain('test: true', 'rpc: https://node.example\n    test: false'), [/chains\[0\].rpc /])
+  t.match(await withChain('test: true', 'rpc: node.example\n    test: false'), [/chains\[0\].rpc /])
   t.match(await withChain('    test: true\n', ''), [/chains\[0\].*test is missing/])
   const cluster = chain.replace('eip155:31337', `solana:${'2'.repeat(32)}`)
   t.match(await problemsOf(`chains:\n${cluster.replace('test: true', 'test: false')}`), [

@@ -138,5 +138,5 @@ t.test('a check does not keep the vault from locking, and writes nothing once it
   t.ok(before !== undefined && idle !== undefined)
   t.equal((await checks.checkNow()).given_back.length, 1)
   t.equal(vault.state.idleLocksAtMs, idle)
-  t.match((await vault.audit.query({ action: 'GIVE_BACK' })).entries, [{ agent: 'vault', amount: '1.00' }])
+  t.match((await vault.audit.query({ action: 'GIVE_BACK' })).entries, [{ agent: 'vault', amount: '1' }])
 })

@@ -19,7 +19,7 @@ export const actions = [
     takes: scopeRequest,
     tool: {
       description:
-        'What the owner stored under a scope: a name, an e-mail address, a postal address. Do not read credentials.api.*: use ' +
+        'What the owner stored under a scope, such as a name or a postal address. Do not read credentials.api.*: use ' +
         'vault_call_api.',
       result: object({ value: text() }),
       mayAsk: true,
@@ -31,7 +31,7 @@ export const actions = [
     description: 'Store a value: {scope, value, agent_name}.',
     takes: writeRequest,
     tool: {
-      description: 'Stores a text under a scope and replaces what was there. Wallets cannot be written.',
+      description: 'Stores a text under a scope and replaces the old one. Wallets cannot be written.',
       result: object({
         scope: text(),
         created: boolean(),
@@ -56,7 +56,7 @@ export const actions = [
     takes: signRequest,
     tool: {
       description:
-        'Signs a transaction and returns it. You send it. The vault decodes its bytes and refuses them when they do ' +
+        'Signs a transaction and returns it. You send it. The vault decodes its bytes and refuses them if they do ' +
         'anything but what you claim.',
       result: object({ signed_tx: text(), signature: text() }),
       changes: { repeatable: true },

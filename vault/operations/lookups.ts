@@ -21,8 +21,7 @@ export const lookups = [
     takes: addressRequest,
     tool: {
       name: 'vault_get_address',
-      description:
-        'The address of the wallet on a chain. It receives money and is the sender of transactions.',
+      description: 'The address of the wallet on a chain, which receives money and sends transactions.',
       result: object({ address: text(), chain: text() }),
       mayAsk: true,
     },
@@ -62,7 +61,7 @@ export const lookups = [
     run: (api, { input, context }) => api.checkBudget(input, context),
     tool: {
       description:
-        'Whether a payment would fit into the limits now, and what was used today, in smallest units; an asset that ends in ' +
+        'Whether a payment fits the limits now, and what was used today, in smallest units; an asset ending in ' +
         '/fees is the network fee. Reserves nothing.',
       act: act(unchecked(budgetRequest.schema), (api, { input, context }) => ({
         ...api.checkBudget(input, context),
@@ -161,7 +160,7 @@ export const outcomes = [
     run: (api, { input, context }) => api.activity(auditQueryOf(input), context),
     tool: {
       description:
-        'What this agent requested and the outcome, newest first. After a lost connection, check here first.',
+        'What this agent requested and the outcome, newest first. Check here after a lost connection.',
       act: act(activityRequest, (api, { input, context }) => api.activity(auditQueryOf(input), context)),
       result: object({
         events: list(

@@ -10,7 +10,7 @@ import { operations, type Route, remoteRoutes, routes } from './table.ts'
 /** A second list, by paths: a row of the table with wrong callers contradicts it. */
 const noCredential = /^\/(?:health|v1\/capabilities|v1\/vault\/(?:unlock|owner\/sign-in))$/
 const ownersOnly =
-  /^\/v1\/vault\/(?:agents|policies|pairings|owner|activity\/verify|approvals\/:id\/(?:approve|deny))(?:\/|$)/
+  /^\/v1\/vault\/(?:agents|policies|pairings|owner|activity\/verify|budget\/give-back|approvals\/:id\/(?:approve|deny))(?:\/|$)/
 const thisMachineOnly = /^\/(?:health|v1\/vault\/(?:lock|unlock|status))$/
 
 /** Bodies that pass validation, so that only the host refuses them. */

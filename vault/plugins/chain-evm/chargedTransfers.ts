@@ -12,7 +12,7 @@ const BLOCKS_PER_QUERY = 1_000
 const MAX_BLOCKS = 50_000
 /** How far a search goes back if no final block was known when the payment was signed. On Base, these blocks take almost 3 hours. */
 const MAX_BLOCKS_WITHOUT_START = 5_000
-/** Maximum transactions of one search, so that one check stays short. */
+/** Maximum transactions of one search. It keeps a check short. */
 const MAX_TRANSACTIONS = 1_000
 
 /** A transfer from payer to payee, as the token's event reports it. */
