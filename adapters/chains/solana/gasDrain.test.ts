@@ -19,7 +19,8 @@ async function staged(
   t: { teardown(close: () => Promise<void>): void },
   options: Parameters<typeof setStage>[0],
 ) {
-  const stage = await setStage(options)
+  // Nodes answer here, however long a busy machine takes.
+  const stage = await setStage({ rpcTimeoutMs: 60_000, ...options })
   t.teardown(stage.close)
   return stage
 }
