@@ -59,13 +59,13 @@ await runAll()
 report()
 
 async function runAll(): Promise<void> {
-  const underWay = new Set<Promise<unknown>>()
+  const underWay = new Set<Promise<void>>()
   for (const file of files) {
     while (underWay.size >= jobs) {
       if (underWay.size < maxJobs && areCoresIdle()) break
       await Promise.race([...underWay, sleep(IDLE_SAMPLE_MS)])
     }
-    const one = run(file).then((outcome) => {
+    const one: Promise<void> = run(file).then((outcome) => {
       underWay.delete(one)
       outcomes.push(outcome)
       show(outcome)
