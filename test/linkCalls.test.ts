@@ -4,7 +4,7 @@ import { notCollected } from '../core/domain/payment.ts'
 import { priceRange, type UsePrice } from '../core/domain/pricing.ts'
 import type { LinkCall, LinkResponse } from '../core/ports/linkCalls.ts'
 import type { TestGateway } from './helpers/gateway.ts'
-import { reaches, receiptOf, startPaid } from './helpers/paid.ts'
+import { patientPlugins, reaches, receiptOf, startPaid } from './helpers/paid.ts'
 import { until } from './helpers/rawHttp.ts'
 import { sellerOf } from './helpers/sellerOf.ts'
 import { startSeller } from './helpers/sellers.ts'
@@ -12,7 +12,7 @@ import { scriptedPayment } from './helpers/settler.ts'
 
 /** Calls of links that come in whole and without HTTP, beside those that come over it. */
 async function start(t: Test) {
-  const { gateway, settler } = await startPaid(t)
+  const { gateway, settler } = await startPaid(t, { plugins: patientPlugins })
   const payment = { header: scriptedPayment('n', '100000'), x402Version: 2 } as const
   const call = (target: string, more: Partial<LinkCall> = {}) =>
     gateway.gateway.linkCalls.call({

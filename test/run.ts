@@ -1,7 +1,7 @@
-// `npm run unit`, `npm run test:slow`: runs test files, each in a process of its own, one for each core, and another one while the
-// cores are idle, because many files wait: for a block, a restart, a timeout. `--jobs N` runs N at once, busy or not. `tap FILE`
-// runs the same files, but loads a hook into every process that records what was imported and looks for source maps: half a second
-// of CPU for each file and each gateway that a test starts.
+// `npm run unit`, `npm run test:slow`: runs test files, each in a process of its own: N at once (`--jobs N`, default: one for each
+// core and one more), and another one while the cores are idle, because many files wait for a block, a restart or a timeout.
+// `tap FILE` runs the same files, but loads a hook into every process that records what was imported and looks for source maps:
+// half a second of CPU for each file and each gateway that a test starts.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { availableParallelism, cpus } from 'node:os'
@@ -33,9 +33,9 @@ const settings = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).ta
 }
 const timeoutS = Number(values.timeout ?? settings.timeout)
 /** Files that run at once, however busy the machine is. */
-const jobs = Number(values.jobs ?? availableParallelism())
+const jobs = Number(values.jobs ?? availableParallelism() + 1)
 /** Files that run at once at most: each may start a browser, two chains and some gateways, so memory is the limit. */
-const maxJobs = values.jobs === undefined ? 3 * jobs : jobs
+const maxJobs = Math.max(jobs, 3 * availableParallelism())
 /** Another file begins when this share of all cores was idle for `IDLE_SAMPLE_MS`: of two cores, half of one. */
 const IDLE_SHARE = 0.25
 /** Longer than a file takes to load its modules, so that the file that began last is counted. */
@@ -59,13 +59,13 @@ await runAll()
 report()
 
 async function runAll(): Promise<void> {
-  const underWay = new Set<Promise<unknown>>()
+  const underWay = new Set<Promise<void>>()
   for (const file of files) {
     while (underWay.size >= jobs) {
       if (underWay.size < maxJobs && areCoresIdle()) break
       await Promise.race([...underWay, sleep(IDLE_SAMPLE_MS)])
     }
-    const one = run(file).then((outcome) => {
+    const one: Promise<void> = run(file).then((outcome) => {
       underWay.delete(one)
       outcomes.push(outcome)
       show(outcome)

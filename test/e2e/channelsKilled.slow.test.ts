@@ -6,7 +6,7 @@ import { read } from './helpers/buyers.ts'
 import { newSellerWallets, startChains } from './helpers/chains.ts'
 import { channelsSection, newChannelBuyer } from './helpers/channelBuyer.ts'
 import { startGateway } from './helpers/child.ts'
-import { writeConfig } from './helpers/config.ts'
+import { patient, writeConfig } from './helpers/config.ts'
 import { eventually } from './helpers/eventually.ts'
 import { openStore } from './helpers/store.ts'
 
@@ -24,7 +24,11 @@ async function payThroughKills(t: Test, delayMs: number, kills: number): Promise
   if (delayMs > 0) for (const method of methods) evm.rpc.add(method, { kind: 'delay', ms: delayMs })
   const log = { level: 'info', format: 'json' }
   const config = await writeConfig(t, chains, {
-    evm: channelsSection({ minDeposit: '1', claimAmount: '0.05', watchMs: 1_000 }),
+    evm: {
+      ...channelsSection({ minDeposit: '1', claimAmount: '0.05', watchMs: 1_000 }),
+      settleTimeoutMs: patient.settleTimeoutMs,
+    },
+    pluginOptions: { upstream: patient.upstream },
     sections: { log },
   })
   const wallets = newSellerWallets(chains)

@@ -31,11 +31,14 @@ t.test('the workers of a gateway sell the calls of a channel together', async (t
   const url = await store.addLink({ url: api.url, slug: 'channel', price: '0.01' })
 
   const buyers = await Promise.all(Array.from({ length: AT_ONCE / 2 }, () => newChannelBuyer(chains)))
-  /** Repeats a call that a busy machine could not serve in time: 503 says that nothing was charged. */
+  /**
+   * Repeats a call that was not served, for which nothing was charged: 503 where a busy machine took too long, and 402 where the other
+   * call of the channel was first twice, because the client corrects a total once.
+   */
   const buy = async (buyer: ChannelBuyer, target: string, init?: RequestInit) => {
     for (;;) {
       const bought = await buyer.fetch(target, init).then(read)
-      if (bought.status !== 503) return bought
+      if (bought.status !== 402 && bought.status !== 503) return bought
     }
   }
   for (const buyer of buyers) t.equal((await buy(buyer, `${url}?first`)).status, 200)

@@ -18,6 +18,14 @@ export const shortPlugins = [
   { use: 'purchase-record' },
 ]
 
+/** For tests in which no timeout is due: a busy machine takes long for a call, and for those that join it. */
+export const patientPlugins = [
+  { use: 'x402' },
+  { use: 'replay-guard', with: { joinTimeoutMs: 60_000 } },
+  { use: 'upstream', with: { maxResponseBytes: 4096 } },
+  { use: 'purchase-record' },
+]
+
 export async function startPaid(t: Test, options: TestGatewayOptions = {}) {
   const settler = createScriptedSettler(testNetwork, ['exact', 'upto'])
   const transports: Transport[] = []

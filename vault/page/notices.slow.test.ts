@@ -1,7 +1,15 @@
 import t from 'tap'
 import { startBrowser } from '../../test/helpers/vault/browser.ts'
 import { linkOf, openPage, openTab, startPageVault } from '../../test/helpers/vault/page/openPage.ts'
-import { cards, noWait, show, withPayer } from '../../test/helpers/vault/page/payer.ts'
+import {
+  cards,
+  noWait,
+  partOf,
+  result,
+  show,
+  viewOf,
+  withPayer,
+} from '../../test/helpers/vault/page/payer.ts'
 import { signBody } from '../../test/helpers/vault/transfers.ts'
 
 const browser = await startBrowser(t)

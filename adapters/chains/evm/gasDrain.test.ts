@@ -3,11 +3,11 @@ import type { Settler } from '../../../core/ports/chains/settler.ts'
 import type { PaymentRequirements } from '../../../core/x402/types.ts'
 import {
   alsoEachSecond,
+  termsOf as anyTermsOf,
   newAccount,
   type SettlerFixture,
   signPayment,
   startSettler as startAnySettler,
-  termsOf,
 } from '../../../test/helpers/chains/evm/settler.ts'
 import { sendUsdc } from '../../../test/helpers/localnet/sendToken.ts'
 import type { Hex } from './rpc/nodes.ts'
@@ -15,6 +15,9 @@ import type { Hex } from './rpc/nodes.ts'
 /** Timeouts are not what is tested here, and a busy machine takes long for so many at once. */
 const startSettler: typeof startAnySettler = (t, changes, chainOptions) =>
   startAnySettler(t, { receiptTimeoutMs: 60_000, rpcTimeoutMs: 60_000, ...changes }, chainOptions)
+
+/** Terms under which a payment does not expire before a busy machine has settled it. */
+const termsOf: typeof anyTermsOf = (changes) => anyTermsOf({ maxTimeoutSeconds: 600, ...changes })
 
 type Account = Parameters<typeof signPayment>[0]
 

@@ -30,7 +30,8 @@ export async function startApi(t: Pick<Test, 'teardown'>): Promise<Api> {
   const calls: string[] = []
   let respond = answerWell
   let listener: ((target: string) => void) | undefined
-  const server = createServer((request, response) => {
+  // Idle connections stay open: a process without time would end one whose next request it has not read yet.
+  const server = createServer({ keepAliveTimeout: 0 }, (request, response) => {
     request.resume()
     if (!request.url!.includes('?')) return answerWell(request, response)
     calls.push(request.url!)
