@@ -36,17 +36,16 @@ export interface UnspentChannel {
 }
 
 /**
- * The recorded channels whose newest call was at the URL's origin, and that have money. A channel that cannot be read is left out.
+ * The recorded channels that are asked for and have money. A channel that cannot be read is left out.
  *
- * @param readerOf the reader of a network. It may throw
+ * @param readerOf the reader of a channel's network. It may throw
  */
-export async function unspentAt(
-  { origin }: URL,
+export async function unspentChannels(
   payments: PayOptions['payments'],
+  isAskedFor: (record: ChannelRecord) => boolean,
   readerOf: (record: ChannelRecord) => ChannelReader,
 ): Promise<UnspentChannel[]> {
-  const here = (await payments.listChannels()).filter(({ url }) => URL.parse(url)?.origin === origin)
-  const all = here.map(async (one) => {
+  const all = (await payments.listChannels()).filter(isAskedFor).map(async (one) => {
     try {
       const { record = one, state } = await readKnown(payments, one.id, readerOf(one))
       const left = state.balance - BigInt(record.charged)

@@ -33,11 +33,11 @@ import { priceInUsd } from '../readOffer.ts'
 import { sendPayment } from '../sendPayment.ts'
 import { judgeSignedOffers } from '../signedOffer.ts'
 import { planOf } from './channelPlan.ts'
-import { signedIn } from './channelRecord.ts'
+import { type ChannelRecord, signedIn } from './channelRecord.ts'
 import { readCorrection } from './channelResponse.ts'
 import { ChannelReader } from './channelState.ts'
 import { concludeCall, inUnits } from './concludeCall.ts'
-import { readKnown, unspentAt } from './knownChannel.ts'
+import { readKnown, unspentChannels } from './knownChannel.ts'
 
 /** A voucher does not expire, so its time is the latest that a date can have. */
 const NEVER_MS = 8_640_000_000_000_000
@@ -236,14 +236,17 @@ async function payLocked(locked: LockedCall): Promise<PayReport | undefined> {
 /** A seller that names other terms with each call would otherwise get a deposit with each call. @throws {BuyerRefusal} */
 async function refuseSecondChannel({ run, call, chosen, id }: LockedCall, reader: ChannelReader) {
   const { asset } = chosen.terms
-  const others = await unspentAt(call.url, run.options.payments, () => reader)
-  const other = others.find(
-    ({ record }) =>
+  const isOther = (record: ChannelRecord) => {
+    const url = URL.parse(record.url)
+    return (
       record.id !== id &&
       record.network === asset.network &&
-      URL.parse(record.url)?.pathname === call.url.pathname &&
-      signedIn(record).config.payer === chosen.buyer.address.toLowerCase(),
-  )
+      url?.origin === call.url.origin &&
+      url.pathname === call.url.pathname &&
+      signedIn(record).config.payer === chosen.buyer.address.toLowerCase()
+    )
+  }
+  const [other] = await unspentChannels(run.options.payments, isOther, () => reader)
   if (other === undefined) return
   const left = inUnits(other.left + other.open, { network: asset.network, asset: asset.address })
   throw new BuyerRefusal(

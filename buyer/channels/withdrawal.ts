@@ -6,7 +6,7 @@ import { DEFAULT_TIMEOUT_MS, type PayOptions } from '../payOptions.ts'
 import { type ChannelRecord, signedIn } from './channelRecord.ts'
 import { ChannelReader } from './channelState.ts'
 import { inUnits } from './concludeCall.ts'
-import { unspentAt } from './knownChannel.ts'
+import { unspentChannels } from './knownChannel.ts'
 
 /** A sentence for each channel of the origin that has money left, with the payer's own calls, which need no seller. */
 export async function withdrawalsAt(
@@ -15,7 +15,8 @@ export async function withdrawalsAt(
 ): Promise<string[]> {
   const { all } = startDeadline(options.timeoutMs ?? DEFAULT_TIMEOUT_MS, options.signal)
   const readerOf = ({ network }: ChannelRecord) => new ChannelReader(network, options.rpcUrl, all)
-  const unspent = await unspentAt(url, options.payments, readerOf)
+  const isHere = (record: ChannelRecord) => URL.parse(record.url)?.origin === url.origin
+  const unspent = await unspentChannels(options.payments, isHere, readerOf)
   return unspent.map(({ record, left, open }) => {
     const { config } = signedIn(record)
     const token = { network: record.network, asset: checksumAddress(config.token.toLowerCase()) }
