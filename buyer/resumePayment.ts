@@ -69,7 +69,8 @@ export async function resumeCommand(
       continue
     }
     const report = await resume(stateFile, file, options)
-    if (report.outcome !== 'rejected' || report.charged !== 'no') return report
+    // A rejected payment whose file is gone has no further use.
+    if (report.outcome !== 'rejected' || report.stateFile !== null) return report
   }
   return undefined
 }

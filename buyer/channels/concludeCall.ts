@@ -5,7 +5,7 @@ import type { SignedPayment } from '../buyer.ts'
 import { reportWithoutPayment } from '../conclude.ts'
 import type { HttpResponse } from '../httpCall.ts'
 import type { PayOptions } from '../payOptions.ts'
-import type { ChannelSummary, PaymentSummary, PayOutcome, PayReport } from '../payReport.ts'
+import type { ChannelSummary, Charged, PaymentSummary, PayOutcome, PayReport } from '../payReport.ts'
 import type { Sent } from '../sendPayment.ts'
 import { type ChannelRecord, signedIn } from './channelRecord.ts'
 import { readChannelReceipt, reasonIn } from './channelResponse.ts'
@@ -50,7 +50,7 @@ export async function concludeCall(conclusion: CallConclusion): Promise<PayRepor
     ...reportWithoutPayment(outcome, message, url, response),
     payment: summary,
     isVerified,
-    charged: charged ? 'yes' : outcome === 'rejected' || outcome === 'failed' ? 'no' : 'unknown',
+    charged: charged ? 'yes' : (uncharged[outcome] ?? 'unknown'),
     chargedAmount: charged ? inUnits(receipt.amount, payment) : null,
     transaction: charged && fate === 'used' ? receipt.transaction : null,
     channel: await summaryOf(record, payment, options.rpcUrl, signal),
@@ -70,6 +70,9 @@ export async function concludeCall(conclusion: CallConclusion): Promise<PayRepor
   await payments.remove(stateFile)
   return report
 }
+
+/** Whether money has moved after an outcome without a charge. A rejected voucher stays with the seller. */
+const uncharged: Partial<Record<PayOutcome, Charged>> = { failed: 'no', rejected: 'not_yet' }
 
 const none = { kind: 'none' } as const
 
@@ -122,7 +125,7 @@ function judge(
     }
   }
   if (!isSuccess(response)) {
-    const message = `The seller responded with ${response.status}${reasonIn(response)}, and did not charge the channel.`
+    const message = `The seller responded with ${response.status}${reasonIn(response)}. You have not been charged so far. The next call of the channel signs the same total.`
     return { outcome: 'rejected', message, isOver: true }
   }
   if (!isVerified) {

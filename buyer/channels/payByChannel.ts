@@ -6,7 +6,7 @@ import { checksumAddress } from '../../core/evm/hex.ts'
 import { channelConfigOf, channelPayload } from '../../core/x402/channelTerms.ts'
 import type { Offer } from '../../core/x402/envelope.ts'
 import type { ChosenEntry, OfferTerms } from '../../core/x402/offerTerms.ts'
-import { asRefusal, type Buyer, type SignedPayment } from '../buyer.ts'
+import { asRefusal, type Buyer, BuyerRefusal, type SignedPayment } from '../buyer.ts'
 import { reportWithoutPayment } from '../conclude.ts'
 import { type Deadline, type HttpCall, startDeadline, within } from '../httpCall.ts'
 import {
@@ -33,10 +33,11 @@ import { priceInUsd } from '../readOffer.ts'
 import { sendPayment } from '../sendPayment.ts'
 import { judgeSignedOffers } from '../signedOffer.ts'
 import { planOf } from './channelPlan.ts'
-import { type ChannelRecord, signedIn, withoutDeposit } from './channelRecord.ts'
+import { type ChannelRecord, signedIn } from './channelRecord.ts'
 import { readCorrection } from './channelResponse.ts'
-import { ChannelReader, type ChannelState } from './channelState.ts'
-import { concludeCall } from './concludeCall.ts'
+import { ChannelReader } from './channelState.ts'
+import { concludeCall, inUnits } from './concludeCall.ts'
+import { readKnown, unspentChannels } from './knownChannel.ts'
 
 /** A voucher does not expire, so its time is the latest that a date can have. */
 const NEVER_MS = 8_640_000_000_000_000
@@ -82,7 +83,7 @@ export async function payByChannel(
   if (signedOffers.refusal !== undefined) return end('refused', signedOffers.refusal)
 
   const lock = await lockChannel(options, id, time.calls)
-  if (lock === undefined) return end('under_way', underWay)
+  if (lock === undefined) return end('under_way', channelInUse)
   try {
     return await payLocked({
       run,
@@ -108,6 +109,9 @@ export const idOf = (terms: OfferTerms, payer: string): string =>
   new ChannelHashes(Number(terms.asset.network.slice('eip155:'.length))).channelId(
     channelConfigOf(terms, payer),
   )
+
+export const channelInUse =
+  "Other runs used the wallet's channel until the time limit, so this run signed nothing. Run the command again, or give it more time with --timeout."
 
 /** Waits until no other run uses the channel. @returns undefined if the time ends first */
 export async function lockChannel(
@@ -153,7 +157,10 @@ async function payLocked(locked: LockedCall): Promise<PayReport | undefined> {
     const plan = planOf(record, state, terms, options.deposit)
     if (plan === undefined) return undefined
     const { totalAtomic, depositAtomic } = plan
-    if (depositAtomic !== null) onStep(depositStep(terms, depositAtomic))
+    if (depositAtomic !== null) {
+      await refuseSecondChannel(locked, reader)
+      onStep(depositStep(terms, depositAtomic))
+    }
     const order = { url: call.url, resource: offer.resource, entry }
     const until =
       buyer.waitsForPerson === true ? (options.signal ?? new AbortController().signal) : time.calls
@@ -229,28 +236,25 @@ async function payLocked(locked: LockedCall): Promise<PayReport | undefined> {
   }
 }
 
-export interface KnownChannel {
-  /** Undefined if this buyer has no record of the channel. */
-  readonly record: ChannelRecord | undefined
-  readonly state: ChannelState
-}
-
-/** The channel by the record and the chain. A deposit that has landed or expired is no longer in the record. */
-export async function readKnown(
-  payments: PayOptions['payments'],
-  id: string,
-  reader: ChannelReader,
-): Promise<KnownChannel> {
-  let record = await payments.findChannel(id)
-  if (record !== undefined && signedIn(record).deposit !== null) {
-    const fate = await reader.depositFate(signedIn(record))
-    if (fate !== 'open') record = withoutDeposit(record)
+/** A seller that names other terms with each call would otherwise get a deposit with each call. @throws {BuyerRefusal} */
+async function refuseSecondChannel({ run, call, chosen, id }: LockedCall, reader: ChannelReader) {
+  const { asset } = chosen.terms
+  const isOther = (record: ChannelRecord) => {
+    const url = URL.parse(record.url)
+    return (
+      record.id !== id &&
+      record.network === asset.network &&
+      url?.origin === call.url.origin &&
+      url.pathname === call.url.pathname &&
+      signedIn(record).config.payer === chosen.buyer.address.toLowerCase()
+    )
   }
-  // The state is read after the deposit's fate, so that a deposit that has landed is in it.
-  const state = await reader.state(id)
-  if (record !== undefined && BigInt(record.charged) < state.totalClaimed)
-    record = { ...record, charged: String(state.totalClaimed) }
-  return { record, state }
+  const [other] = await unspentChannels(run.options.payments, isOther, () => reader)
+  if (other === undefined) return
+  const left = inUnits(other.left + other.open, { network: asset.network, asset: asset.address })
+  throw new BuyerRefusal(
+    `The seller names other terms than before, so a deposit would open a second channel, and your channel ${other.record.id} has ${left} left. --refund-channel tells how to withdraw that. Without --deposit, this call is paid for alone. Nothing was signed.`,
+  )
 }
 
 const depositStep = ({ asset, extra }: OfferTerms, amount: bigint): string =>

@@ -12,7 +12,7 @@ import {
   readTarget,
   startDeadline,
 } from '../httpCall.ts'
-import { headerOf, summaryOf as paymentSummaryOf, underWay } from '../payOffer.ts'
+import { headerOf, summaryOf as paymentSummaryOf } from '../payOffer.ts'
 import { DEFAULT_MAX_BODY_BYTES, DEFAULT_TIMEOUT_MS, type PayOptions } from '../payOptions.ts'
 import type { PayReport } from '../payReport.ts'
 import { priceInUsd, readOffer, requestUnpaid, withoutOffer } from '../readOffer.ts'
@@ -20,7 +20,8 @@ import { signedIn } from './channelRecord.ts'
 import { readCorrection, reasonIn } from './channelResponse.ts'
 import { ChannelReader } from './channelState.ts'
 import { summaryOf } from './concludeCall.ts'
-import { idOf, lockChannel, readKnown } from './payByChannel.ts'
+import { readKnown } from './knownChannel.ts'
+import { channelInUse, idOf, lockChannel } from './payByChannel.ts'
 import { withdrawalsAt } from './withdrawal.ts'
 
 /**
@@ -69,7 +70,7 @@ async function askSeller(url: URL, options: PayOptions): Promise<PayReport> {
     const { chosen } = choice
     const id = idOf(chosen.terms, chosen.buyer.address)
     const lock = await lockChannel(options, id, deadline.calls)
-    if (lock === undefined) return reportWithoutPayment('under_way', underWay, url.href, null)
+    if (lock === undefined) return reportWithoutPayment('under_way', channelInUse, url.href, null)
     try {
       return await refundLocked(options, unpaid.call, read.offer, chosen, id, deadline)
     } finally {

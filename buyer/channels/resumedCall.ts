@@ -1,13 +1,12 @@
 import { reportWithoutPayment } from '../conclude.ts'
 import type { Deadline } from '../httpCall.ts'
-import { underWay } from '../payOffer.ts'
 import type { SavedPayment } from '../payOptions.ts'
 import type { PayReport } from '../payReport.ts'
 import type { Sent } from '../sendPayment.ts'
 import { signedIn } from './channelRecord.ts'
 import { readCorrection } from './channelResponse.ts'
 import { type CallConclusion, concludeCall } from './concludeCall.ts'
-import { lockChannel } from './payByChannel.ts'
+import { channelInUse, lockChannel } from './payByChannel.ts'
 
 export interface ResumedCall {
   /** Sends the stored payment again. */
@@ -29,7 +28,7 @@ export async function resumeByChannel(
   const { payments } = options
   const voucher = signedIn(payment)
   const lock = await lockChannel(options, voucher.channelId, deadline.calls)
-  if (lock === undefined) return reportWithoutPayment('under_way', underWay, url, null)
+  if (lock === undefined) return reportWithoutPayment('under_way', channelInUse, url, null)
   try {
     const sent = await send()
     const { network, payload } = payment
