@@ -1,9 +1,8 @@
 import type { Test } from 'tap'
-import type { Asset } from '../../core/domain/asset.ts'
-import type { Channel } from '../../core/domain/channel.ts'
 import type { ChannelCharge } from '../../core/ports/store/channels.ts'
 import { DAY_MS, HOUR_MS } from '../../core/ports/store/stats.ts'
 import type { DataStore } from '../../core/ports/store/store.ts'
+import { asset, channelOf, chargeOf, hex, network } from './channelSamples.ts'
 import { type LedgerUnderTest, sampleLink, sampleStore, sell, startMs, type TestClock } from './samples.ts'
 import { endpoint } from './webhooks/webhookSamples.ts'
 
@@ -13,57 +12,6 @@ type Under = Omit<LedgerUnderTest, 'ledger'> &
     'channels' | 'channelBooks' | 'stats' | 'fees' | 'webhooks' | 'stores' | 'links' | 'ledger' | 'purchases'
   > & { readonly clock: TestClock }
 type Make = (t: Test) => Promise<Under>
-
-const network = 'eip155:84532'
-const hex = (byte: string, bytes: number): string => `0x${byte.repeat(bytes)}`
-const token = hex('5a', 20)
-
-const asset: Asset = {
-  network,
-  address: hex('5A', 20),
-  symbol: 'USDC',
-  decimals: 6,
-  feeBps: 500,
-  usdPerUnit: '1',
-}
-
-const channelOf = (byte: string, more: Partial<Channel> = {}): Channel => ({
-  id: hex(byte, 32),
-  network,
-  storeId: 'store-1',
-  config: {
-    payer: hex(byte, 20),
-    payerAuthorizer: hex('22', 20),
-    receiver: hex('33', 20),
-    receiverAuthorizer: hex('44', 20),
-    token,
-    withdrawDelay: 3_600,
-    salt: hex('66', 32),
-  },
-  charged: 0n,
-  signature: null,
-  balance: 1_000_000n,
-  totalClaimed: 0n,
-  pendingWithdrawal: 0n,
-  withdrawRequestedAtSeconds: 0,
-  refundNonce: 0n,
-  ...more,
-})
-
-const chargeOf = (byte: string, before: bigint, more: Partial<ChannelCharge> = {}): ChannelCharge => ({
-  id: hex(byte, 32),
-  owner: 1,
-  network,
-  asset: asset.address,
-  storeId: 'store-1',
-  linkId: 'link-1',
-  amountAtomic: 10_000n,
-  before,
-  signature: hex('77', 65),
-  requestHash: 'request',
-  response: null,
-  ...more,
-})
 
 /** Charges a channel this often, after what it was charged. */
 async function charge(under: Under, byte: string, times: number, more: Partial<ChannelCharge> = {}) {

@@ -23,10 +23,14 @@ import {
   row,
   type Steps,
   type Tx,
+  table,
   words,
 } from './transaction.ts'
 
 export const HOUR_MS = 3_600_000
+
+/** The id of a row of {@link table}, which is hex. */
+export const idOf = (alias: string) => words(`unhex(${alias}.id)`, `decode(${alias}.id, 'hex')`)
 
 export const bytesOf = (hex: string): Uint8Array => new Uint8Array(Buffer.from(hex.slice(2), 'hex'))
 const hexOf = (bytes: Uint8Array): string =>
@@ -185,8 +189,9 @@ export const channelWrites = {
   },
 
   *release(tx: Tx, ids: readonly ChannelId[], owner: number, next: number | null): Steps<void> {
-    for (const id of ids)
-      yield* tx.run`UPDATE channels SET owner = ${next} WHERE id = ${bytesOf(id)} AND owner = ${owner}`
+    const given = ids.map((id) => ({ id: id.slice(2) }))
+    yield* tx.run`UPDATE channels SET owner = ${next} WHERE owner = ${owner} AND id IN (
+      SELECT ${idOf('n')} FROM ${table('n', { id: 'text' }, given)})`
   },
 
   *park(tx: Tx, id: ChannelId, untilMs: number, reason: string): Steps<void> {

@@ -79,6 +79,7 @@ export const channels = [
     calls INTEGER NOT NULL,
     charged TEXT NOT NULL,
     claimed TEXT NOT NULL,
+    last_sale_at_ms INTEGER, -- to the second, or to the hour if it was booked late
     PRIMARY KEY (store_id, network, token)
   ) STRICT, WITHOUT ROWID`,
   // A store owes its fee when a channel is claimed, because the money is its own then.

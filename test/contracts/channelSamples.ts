@@ -1,0 +1,54 @@
+import type { Asset } from '../../core/domain/asset.ts'
+import type { Channel } from '../../core/domain/channel.ts'
+import type { ChannelCharge } from '../../core/ports/store/channels.ts'
+
+export const network = 'eip155:84532'
+export const hex = (byte: string, bytes: number): string => `0x${byte.repeat(bytes)}`
+export const token = hex('5a', 20)
+
+export const asset: Asset = {
+  network,
+  address: hex('5A', 20),
+  symbol: 'USDC',
+  decimals: 6,
+  feeBps: 500,
+  usdPerUnit: '1',
+}
+
+export const channelOf = (byte: string, more: Partial<Channel> = {}): Channel => ({
+  id: hex(byte, 32),
+  network,
+  storeId: 'store-1',
+  config: {
+    payer: hex(byte, 20),
+    payerAuthorizer: hex('22', 20),
+    receiver: hex('33', 20),
+    receiverAuthorizer: hex('44', 20),
+    token,
+    withdrawDelay: 3_600,
+    salt: hex('66', 32),
+  },
+  charged: 0n,
+  signature: null,
+  balance: 1_000_000n,
+  totalClaimed: 0n,
+  pendingWithdrawal: 0n,
+  withdrawRequestedAtSeconds: 0,
+  refundNonce: 0n,
+  ...more,
+})
+
+export const chargeOf = (byte: string, before: bigint, more: Partial<ChannelCharge> = {}): ChannelCharge => ({
+  id: hex(byte, 32),
+  owner: 1,
+  network,
+  asset: asset.address,
+  storeId: 'store-1',
+  linkId: 'link-1',
+  amountAtomic: 10_000n,
+  before,
+  signature: hex('77', 65),
+  requestHash: 'request',
+  response: null,
+  ...more,
+})
