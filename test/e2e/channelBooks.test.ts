@@ -3,9 +3,12 @@ import { DatabaseSync } from 'node:sqlite'
 import t from 'tap'
 import { encodeFunctionData } from 'viem'
 import { generatePrivateKey } from 'viem/accounts'
+import { readConfig } from '../../cli/runtime/readConfig.ts'
+import { startTollgate } from '../../cli/runtime/startTollgate.ts'
+import { silentLog } from '../../core/ports/log.ts'
 import batchSettlement from '../../localnet/evm/artefacts/BatchSettlement.json' with { type: 'json' }
 import { BATCH_SETTLEMENT_ADDRESS } from '../../localnet/evm/startLocalEvm.ts'
-import { channelsSection } from './helpers/channelBuyer.ts'
+import { channelsSection, newChannelBuyer } from './helpers/channelBuyer.ts'
 import { startSale, watchNow } from './helpers/channelSale.ts'
 import type { Product } from './helpers/product.ts'
 
@@ -53,6 +56,29 @@ t.test('a deposit is no revenue, a charged call is, and the fee is owed once it 
   t.match(response.headers.get('content-type'), 'text/csv')
   t.match(text, /^id,openedAt,payer.*\r\n0x[0-9a-f]{64},.*,4,0\.04,0\.04,0\.00,0\.00,0\.10,0\.00,USDC,base/)
   t.match(await findingsOf(product), [{ ok: true, message: '1 channels, 0 with unclaimed money' }])
+})
+
+t.test('calls are booked although channels were removed from the configuration', async (t) => {
+  const { product } = await startSale(t)
+  const { config, chains, tollgate } = product
+  const [evm] = chains.both
+  const { rpcUrl } = chains.evm
+  // As after a crash between the call and its booking.
+  await tollgate.stack.channelBooking!.stop()
+  const buyer = await newChannelBuyer(chains)
+  const link = await product.addLink('other')
+  t.equal((await buyer.fetch(`${link}?n=0`)).status, 200)
+  const earned = (await dataOf(product, 'channels')).totals[0].earned
+  await tollgate.close()
+  const facilitator = { privateKey: '${TOLLGATE_FACILITATOR_EVM_KEY}' }
+  config.rewrite({ networks: { [evm.network]: { rpcUrls: [rpcUrl], facilitator } } })
+  const next = await startTollgate(await readConfig(config.file, chains.env), {
+    env: chains.env,
+    log: silentLog,
+  })
+  t.teardown(() => next.close())
+  await next.stack.channelBooking?.runNow()
+  t.match(await dataOf(product, 'stats?period=7d'), { revenue: new RegExp(`^${earned}0*$`) })
 })
 
 t.test('what a withdrawal leaves without balance is written off, and both sides see it', async (t) => {
