@@ -21,6 +21,10 @@ const MAX_BATCH = 50
 const PARKED_MS = 3_600_000
 /** How long a claim that was sent and not mined is waited for before the channel is claimed again, in ms. */
 const PENDING_MS = 300_000
+/**
+ * How long a run claims, in ms, before the next run looks for withdrawals again. It is a sixth of the shortest delay of a withdrawal.
+ */
+const CLAIMING_MS = 600_000
 
 export interface ChannelWatchDeps {
   readonly network: ChannelNetwork
@@ -83,9 +87,11 @@ export class ChannelWatch {
         seen.set(`${channel.storeId} ${channel.config.receiver} ${channel.config.token}`, channel)
       after = page.at(-1)!.channel.id
     }
-    for (const [, group] of Map.groupBy(due, ({ config }) => config.receiverAuthorizer))
-      for (let i = 0; i < group.length && !signal.aborted; i += MAX_BATCH)
-        await this.#claim(group.slice(i, i + MAX_BATCH))
+    const untilMs = performance.now() + CLAIMING_MS
+    for (const batch of batchesOf(due)) {
+      if (signal.aborted || performance.now() >= untilMs) break
+      await this.#claim(batch)
+    }
     await notePayouts({ channels, chain }, seen.values())
   }
 
@@ -187,4 +193,19 @@ export class ChannelWatch {
     log.warn({ event: 'channel_parked', channel: id, reason }, 'a payment channel cannot be claimed')
     await channels.park(id, clock.now() + PARKED_MS, reason)
   }
+}
+
+/** The batches in which channels are claimed, those with a requested withdrawal first. A batch has one authorizer. */
+function batchesOf(due: readonly Channel[]): Channel[][] {
+  const groups = Map.groupBy(
+    due,
+    ({ config, pendingWithdrawal }) => `${pendingWithdrawal > 0n ? 0 : 1} ${config.receiverAuthorizer}`,
+  )
+  return [...groups]
+    .toSorted(([a], [b]) => (a < b ? -1 : 1))
+    .flatMap(([, group]) =>
+      Array.from({ length: Math.ceil(group.length / MAX_BATCH) }, (_, i) =>
+        group.slice(i * MAX_BATCH, (i + 1) * MAX_BATCH),
+      ),
+    )
 }

@@ -57,7 +57,10 @@ export async function refund(
   if (!(await book.store(open)) || !(await book.noteRefund(open, noted)))
     throw unavailable(reasons.busy, 'Another process has this payment channel.')
   open.refundSentAtMs = performance.now()
-  const sent = await chain.refund({ channel: open.channel, amount })
+  let sent = await chain.refund({ channel: open.channel, amount })
+  // The seller may be unable to receive, which must not keep the buyer's money.
+  if (sent.status === 'refused' && sent.isRevert)
+    sent = await chain.refund({ channel: open.channel, amount }, false)
   if (sent.status === 'refused' || sent.status === 'reverted') await book.noteRefund(open, earlier)
   if (sent.status === 'refused') {
     if (!sent.isRevert) throw unavailable(reasons.rpc, sent.message)

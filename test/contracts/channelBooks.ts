@@ -2,7 +2,7 @@ import type { Test } from 'tap'
 import type { ChannelCharge } from '../../core/ports/store/channels.ts'
 import { DAY_MS, HOUR_MS } from '../../core/ports/store/stats.ts'
 import type { DataStore } from '../../core/ports/store/store.ts'
-import { channelAsset, channelOf, chargeOf, hex } from './channelSamples.ts'
+import { asset, channelOf, chargeOf, hex, network, token } from './channelSamples.ts'
 import { type LedgerUnderTest, sampleLink, sampleStore, sell, startMs, type TestClock } from './samples.ts'
 import { endpoint } from './webhooks/webhookSamples.ts'
 
@@ -13,9 +13,6 @@ type Under = Omit<LedgerUnderTest, 'ledger'> &
   > & { readonly clock: TestClock }
 type Make = (t: Test) => Promise<Under>
 
-const network = channelAsset.network
-const token = channelAsset.address.toLowerCase()
-const asset = channelAsset
 
 /** Charges a channel this often, after what it was charged. */
 async function charge(under: Under, byte: string, times: number, more: Partial<ChannelCharge> = {}) {

@@ -2,12 +2,12 @@ import type { Asset } from '../../core/domain/asset.ts'
 import type { Channel } from '../../core/domain/channel.ts'
 import type { ChannelCharge } from '../../core/ports/store/channels.ts'
 
-const network = 'eip155:84532'
+export const network = 'eip155:84532'
 /** Bytes in hex. */
 export const hex = (byte: string, bytes: number): string => `0x${byte.repeat(bytes)}`
-const token = hex('5a', 20)
+export const token = hex('5a', 20)
 
-export const channelAsset: Asset = {
+export const asset: Asset = {
   network,
   address: hex('5A', 20),
   symbol: 'USDC',
@@ -47,7 +47,7 @@ export const chargeOf = (byte: string, before: bigint, more: Partial<ChannelChar
   id: hex(byte, 32),
   owner: 1,
   network,
-  asset: channelAsset.address,
+  asset: asset.address,
   storeId: 'store-1',
   linkId: 'link-1',
   amountAtomic: 10_000n,

@@ -6,7 +6,7 @@ import type { Links } from '../../core/ports/store/links.ts'
 import type { Reviews } from '../../core/ports/store/reviews.ts'
 import type { DataStore } from '../../core/ports/store/store.ts'
 import type { Stores } from '../../core/ports/store/stores.ts'
-import { channelAsset, channelOf, chargeOf, hex } from './channelSamples.ts'
+import { asset, channelOf, chargeOf, hex } from './channelSamples.ts'
 import { sampleReview } from './reviews.ts'
 import { type LedgerUnderTest, sampleKey, sampleLink, sampleStore, sell, startMs } from './samples.ts'
 
@@ -254,7 +254,7 @@ export function discoveryContract(t: Test, make: (t: Test) => Promise<DiscoveryU
         const taken = await under.channels.take(id, 1)
         if (taken === undefined || 'ownedBy' in taken) throw new Error('Expected to own the channel.')
         await under.channels.charge(chargeOf(byte, taken.channel.charged, { linkId, storeId: 's1' }))
-        await under.channelBooks.book([channelAsset], 10)
+        await under.channelBooks.book([asset], 10)
       }
       for (const byte of ['a1', 'a2', 'a3']) await call('channels', byte)
       await call('both', 'b1')

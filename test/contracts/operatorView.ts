@@ -1,5 +1,6 @@
 import type { Test } from 'tap'
 import type { DataStore } from '../../core/ports/store/store.ts'
+import { asset, channelOf, chargeOf } from './channelSamples.ts'
 import {
   change,
   claimed,
@@ -55,6 +56,23 @@ export function operatorViewContract(t: Test, make: (t: Test) => Promise<Under>)
     t.strictSame(await found('of b'), ['bob'], 'a display name, in either case')
     t.strictSame(await found('shop'), ['ann', 'bob', 'cid'])
     t.strictSame(await found('%'), [], 'a search is a text and no pattern')
+  })
+
+  t.test('a sale by a payment channel is a sale', async (t) => {
+    const under = await make(t)
+    const { operatorView, stores, channels, channelBooks } = under
+    await stores.create(sampleStore('store-1', { username: 'ann' }), null, null)
+    await channels.open(channelOf('ab'), 1)
+    t.match(await operatorView.stores('', '', 9), [{ lastSaleAtMs: null }], 'a deposit is none')
+    const chargedAtMs = under.clock.now()
+    await channels.charge(chargeOf('ab', 0n))
+    await channelBooks.book([asset], 9)
+    t.match(await operatorView.stores('', '', 9), [{ lastSaleAtMs: chargedAtMs }])
+    await channels.update(channelOf('ab').id, { ...channelOf('ab'), totalClaimed: 10_000n })
+    await channelBooks.book([asset], 9)
+    t.match(await operatorView.stores('', '', 9), [{ lastSaleAtMs: chargedAtMs }], 'a claim is none')
+    await sell(under, 'k1', '0xk1', { createdAtMs: chargedAtMs + 5 })
+    t.match(await operatorView.stores('', '', 9), [{ lastSaleAtMs: chargedAtMs + 5 }])
   })
 
   t.test('what is still to be done is counted, and what is over is not', async (t) => {

@@ -1,8 +1,11 @@
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import t from 'tap'
-import { encodeFunctionData } from 'viem'
+import { encodeFunctionData, type Hex } from 'viem'
 import { generatePrivateKey } from 'viem/accounts'
+import { readConfig } from '../../cli/runtime/readConfig.ts'
+import { startTollgate } from '../../cli/runtime/startTollgate.ts'
+import { silentLog } from '../../core/ports/log.ts'
 import batchSettlement from '../../localnet/evm/artefacts/BatchSettlement.json' with { type: 'json' }
 import { BATCH_SETTLEMENT_ADDRESS } from '../../localnet/evm/startLocalEvm.ts'
 import { channelsSection, newChannelBuyer } from './helpers/channelBuyer.ts'
@@ -55,9 +58,11 @@ t.test('a deposit is no revenue, a charged call is, and the fee is owed once it 
   t.match(await findingsOf(product), [{ ok: true, message: '1 channels, 0 with unclaimed money' }])
 })
 
-t.test('what a refund has claimed is shown as not paid out, until the next claim pays it', async (t) => {
+t.test('a wallet that cannot receive keeps no refund back, and is shown as not paid out until the next claim', async (t) => {
   const { product, evm, url, buyer } = await startSale(t, { claimAmount: '0.01' })
-  await buyer.scheme.refund(url)
+  const { chains, wallets } = product
+  await chains.evm.setBlacklisted(wallets.base as Hex, true)
+  t.match(await buyer.scheme.refund(url), { success: true })
   const due = { calls: 1, earned: '0.01', claimed: '0.01', unclaimed: '0.00', notPaidOut: '0.01' }
   await watchNow(product)
   await bookNow(product)
@@ -68,11 +73,35 @@ t.test('what a refund has claimed is shown as not paid out, until the next claim
     { isWarning: true, message: /10000 atomic units.*not paid out/ },
   ])
 
-  t.equal((await (await newChannelBuyer(product.chains)).fetch(url)).status, 200)
+  await chains.evm.setBlacklisted(wallets.base as Hex, false)
+  t.equal((await (await newChannelBuyer(chains)).fetch(url)).status, 200)
   await watchNow(product)
   await bookNow(product)
   t.equal(await evm.balance(product.wallets.base), 20_000n)
   t.match(await dataOf(product, 'channels'), { totals: [{ claimed: '0.02', notPaidOut: '0.00' }] })
+})
+
+t.test('calls are booked although channels were removed from the configuration', async (t) => {
+  const { product } = await startSale(t)
+  const { config, chains, tollgate } = product
+  const [evm] = chains.both
+  const { rpcUrl } = chains.evm
+  // As after a crash between the call and its booking.
+  await tollgate.stack.channelBooking!.stop()
+  const buyer = await newChannelBuyer(chains)
+  const link = await product.addLink('other')
+  t.equal((await buyer.fetch(`${link}?n=0`)).status, 200)
+  const earned = (await dataOf(product, 'channels')).totals[0].earned
+  await tollgate.close()
+  const facilitator = { privateKey: '${TOLLGATE_FACILITATOR_EVM_KEY}' }
+  config.rewrite({ networks: { [evm.network]: { rpcUrls: [rpcUrl], facilitator } } })
+  const next = await startTollgate(await readConfig(config.file, chains.env), {
+    env: chains.env,
+    log: silentLog,
+  })
+  t.teardown(() => next.close())
+  await next.stack.channelBooking?.runNow()
+  t.match(await dataOf(product, 'stats?period=7d'), { revenue: new RegExp(`^${earned}0*$`) })
 })
 
 t.test('what a withdrawal leaves without balance is written off, and both sides see it', async (t) => {

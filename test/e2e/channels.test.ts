@@ -28,6 +28,11 @@ t.test('the official client deposits once, pays by vouchers and gets the rest ba
   t.match((await read(await buyer.fetch(`${url}?n=20`))).receipt, { transaction: /^0x/ })
   t.match(await buyer.scheme.refund(url), { success: true, amount: '90000' })
   t.equal(await evm.balance(buyer.address), 50_000_000n - 210_000n)
+  t.equal(
+    await evm.balance(product.wallets.base),
+    210_000n,
+    'the seller is paid, although no claim comes after',
+  )
   t.match(await earnings(product), { chargedAtomic: 210_000n, claimedAtomic: 210_000n })
   await t.rejects(buyer.scheme.refund(url), /no remaining balance|refund_no_balance/)
 })

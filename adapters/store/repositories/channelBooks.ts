@@ -4,6 +4,7 @@ import { checksumAddress } from '../../../core/evm/hex.ts'
 import { DAY_MS, HOUR_MS } from '../../../core/ports/store/stats.ts'
 import { changedCounts } from '../sql/sales/buyerCounts.ts'
 import { scopeOfLink } from '../sql/sales/saleRollups.ts'
+import { idOf } from './channels.ts'
 import { noteEvents, position } from './events.ts'
 import { list, type Piece, part, row, type Steps, type Tx, table, words } from './transaction.ts'
 
@@ -16,7 +17,6 @@ const FIRST_CHANNEL_BUYER = 2 ** 31
  * could deadlock.
  */
 const freeSums = words('', 'FOR UPDATE OF s SKIP LOCKED')
-const idOf = (alias: string) => words(`unhex(${alias}.id)`, `decode(${alias}.id, 'hex')`)
 const bytesOfBuyers = words('unhex(n.buyers)', "decode(n.buyers, 'hex')")
 /** SQLite could mistake the ON of a conflict for a join's. */
 const whole = words('WHERE true', '')
@@ -289,12 +289,12 @@ function* buyersOf(tx: Tx, wallets: readonly string[]): Steps<ReadonlyMap<string
 }
 
 function* addTotals(tx: Tx, sums: readonly SumRow[], claims: readonly DueRow[]): Steps<void> {
-  const changes = new Map<string, { of: DueRow; calls: number; charged: bigint; claimed: bigint }>()
+  const changes = new Map<string, Change>()
   const keyOf = ({ store_id, network, token }: Pick<DueRow, keyof typeof totalKey>) =>
     `${store_id} ${nameOf(network, token)}`
   const changeOf = (of: DueRow) => {
     const key = keyOf(of)
-    const known = changes.get(key) ?? { of, calls: 0, charged: 0n, claimed: 0n }
+    const known = changes.get(key) ?? { of, calls: 0, charged: 0n, claimed: 0n, soldAtMs: null }
     changes.set(key, known)
     return known
   }
@@ -302,6 +302,7 @@ function* addTotals(tx: Tx, sums: readonly SumRow[], claims: readonly DueRow[]):
     const change = changeOf(sum)
     change.calls += sum.calls
     change.charged += BigInt(sum.amount)
+    change.soldAtMs = Math.max(change.soldAtMs ?? 0, Math.min(tx.nowMs, (sum.at + 1) * HOUR_MS))
   }
   for (const claim of claims) changeOf(claim).claimed += BigInt(claim.amount)
   if (changes.size === 0) return
@@ -314,7 +315,7 @@ function* addTotals(tx: Tx, sums: readonly SumRow[], claims: readonly DueRow[]):
     yield* tx.all<TotalRow>`SELECT s.* FROM ${table('n', totalKey, keys)} CROSS JOIN channel_totals s
     WHERE s.store_id = n.store_id AND s.network = n.network AND s.token = n.token`
   const before = new Map(found.map((one) => [keyOf(one), one]))
-  const after = [...changes].map(([key, { of, calls, charged, claimed }]): TotalRow => {
+  const after = [...changes].map(([key, { of, calls, charged, claimed, soldAtMs }]): TotalRow => {
     const was = before.get(key)
     return {
       store_id: of.store_id,
@@ -323,16 +324,33 @@ function* addTotals(tx: Tx, sums: readonly SumRow[], claims: readonly DueRow[]):
       calls: calls + (was?.calls ?? 0),
       charged: String(charged + BigInt(was?.charged ?? 0)),
       claimed: String(claimed + BigInt(was?.claimed ?? 0)),
+      last_sale_at_ms: soldAtMs ?? was?.last_sale_at_ms ?? null,
     }
   })
-  yield* tx.run`INSERT INTO channel_totals (store_id, network, token, calls, charged, claimed)
-    SELECT n.store_id, n.network, n.token, n.calls, n.charged, n.claimed FROM ${table('n', totalColumns, after)} ${whole}
+  yield* tx.run`INSERT INTO channel_totals (store_id, network, token, calls, charged, claimed, last_sale_at_ms)
+    SELECT n.store_id, n.network, n.token, n.calls, n.charged, n.claimed, n.last_sale_at_ms
+    FROM ${table('n', totalColumns, after)} ${whole}
     ON CONFLICT (store_id, network, token) DO UPDATE SET calls = excluded.calls, charged = excluded.charged,
-      claimed = excluded.claimed`
+      claimed = excluded.claimed, last_sale_at_ms = excluded.last_sale_at_ms`
+}
+
+/** What a booking adds to the totals of a store in one token. */
+interface Change {
+  readonly of: DueRow
+  calls: number
+  charged: bigint
+  claimed: bigint
+  soldAtMs: number | null
 }
 
 const totalKey = { store_id: 'text', network: 'text', token: 'text' } as const
-const totalColumns = { ...totalKey, calls: 'bigint', charged: 'text', claimed: 'text' } as const
+const totalColumns = {
+  ...totalKey,
+  calls: 'bigint',
+  charged: 'text',
+  claimed: 'text',
+  last_sale_at_ms: 'bigint',
+} as const
 
 interface TotalRow {
   readonly store_id: string
@@ -341,6 +359,7 @@ interface TotalRow {
   readonly calls: number
   readonly charged: string
   readonly claimed: string
+  readonly last_sale_at_ms: number | null
 }
 
 /** Adds the fees of claims to those of this month. A claim whose block has left the chain is negative, and takes its fee back. */

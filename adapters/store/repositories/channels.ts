@@ -32,6 +32,9 @@ import {
 
 export const HOUR_MS = 3_600_000
 
+/** The id of a row of {@link table}, which is hex. */
+export const idOf = (alias: string) => words(`unhex(${alias}.id)`, `decode(${alias}.id, 'hex')`)
+
 export const bytesOf = (hex: string): Uint8Array => new Uint8Array(Buffer.from(hex.slice(2), 'hex'))
 const hexOf = (bytes: Uint8Array): string =>
   `0x${Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('hex')}`
@@ -218,8 +221,9 @@ export const channelWrites = {
   },
 
   *release(tx: Tx, ids: readonly ChannelId[], owner: number, next: number | null): Steps<void> {
-    for (const id of ids)
-      yield* tx.run`UPDATE channels SET owner = ${next} WHERE id = ${bytesOf(id)} AND owner = ${owner}`
+    const given = ids.map((id) => ({ id: id.slice(2) }))
+    yield* tx.run`UPDATE channels SET owner = ${next} WHERE owner = ${owner} AND id IN (
+      SELECT ${idOf('n')} FROM ${table('n', { id: 'text' }, given)})`
   },
 
   *notePayouts(tx: Tx, network: NetworkId, payouts: readonly ChannelPayout[]): Steps<void> {

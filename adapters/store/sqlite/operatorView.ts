@@ -7,8 +7,10 @@ import type { ReaderThread } from './reader/readerThread.ts'
 const storesPage = (condition: string) => `
   SELECT s.id, s.username, s.display_name, s.created_at_ms,
     (SELECT count(*) FROM links l WHERE l.store_id = s.id AND l.is_active = 1) AS links,
-    (SELECT u.created_at_ms FROM purchases u WHERE u.store_id = s.id AND u.status <> 'reorged'
-      ORDER BY u.created_at_ms DESC LIMIT 1) AS last_sale
+    (SELECT max(at_ms) FROM (
+      SELECT * FROM (SELECT u.created_at_ms AS at_ms FROM purchases u WHERE u.store_id = s.id AND u.status <> 'reorged'
+        ORDER BY u.created_at_ms DESC LIMIT 1)
+      UNION ALL SELECT t.last_sale_at_ms FROM channel_totals t WHERE t.store_id = s.id)) AS last_sale
   FROM stores s WHERE s.username > ?1 AND ${condition} ORDER BY s.username LIMIT ?2 + 0`
 const everyStore = storesPage('true')
 const foundStores = storesPage('(instr(s.username, ?3) > 0 OR instr(lower(s.display_name), ?3) > 0)')

@@ -50,7 +50,7 @@ export interface Stack {
   readonly starts: Pick<SettlerStarts, 'waiting'>
   /** Watches and claims payment channels, one for each network that has them. */
   readonly channelWatches: readonly ChannelWatch[]
-  /** Books the calls of payment channels. Null in a process that runs no jobs or has no channels. */
+  /** Books the calls of payment channels. Null in a process that runs no jobs, or if no channel was ever used. */
   readonly channelBooking: Job | null
   close(): Promise<void>
 }
@@ -139,8 +139,11 @@ export async function openStack(
       return opened(new ChannelCalls({ channels, mailbox, networks: chains.channels, lease, log }))
     }
     const channelCalls = worksOnPayments && chains.channels.size > 0 ? await openChannelCalls() : null
+    // What was charged and claimed is booked to the end, also if channels were removed from the configuration.
+    const hasChannels = async () =>
+      channelCalls !== null || (await store.channelBooks.audit(null, 1)).length > 0
     const channelBooking =
-      channelCalls !== null && runsJobs
+      worksOnPayments && runsJobs && (await hasChannels())
         ? startChannelBooking({ books: store.channelBooks, assets: chains.assets, log })
         : null
     if (channelBooking !== null) closers.unshift(() => channelBooking.stop())

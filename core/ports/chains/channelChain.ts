@@ -45,6 +45,10 @@ export interface ChannelChain {
    * @param settles false to leave the money in the contract, where any account can pay it out to the receivers
    */
   claim(channels: readonly Channel[], settles?: boolean): Promise<TransactOutcome>
-  /** Claims what the channel was charged, and refunds. */
-  refund(refund: ChannelRefund): Promise<TransactOutcome>
+  /**
+   * Claims what the channel was charged, pays it out to the receiver, and refunds, in one transaction.
+   *
+   * @param settles false to leave what was claimed in the contract, as for {@link claim}
+   */
+  refund(refund: ChannelRefund, settles?: boolean): Promise<TransactOutcome>
 }

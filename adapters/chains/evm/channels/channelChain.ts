@@ -106,12 +106,14 @@ export function createEvmChannelChain(options: EvmChannelChainOptions): ChannelC
       return settler.transact!(together([claimOf(channels), ...settles]), null)
     },
 
-    refund({ channel, amount }) {
+    refund({ channel, amount }, isSettled = true) {
       const { id, config, refundNonce, charged, totalClaimed, storeId } = channel
       const digest = hashes.refundDigest(id, refundNonce, amount)
       const refund = refundCall(config, amount, refundNonce, sign(config.receiverAuthorizer, digest))
       const claims = charged > totalClaimed ? [claimOf([channel])] : []
-      return settler.transact!(together([...claims, refund]), storeId)
+      // After the last refund of a seller's channels, there is no claim that would pay the seller.
+      const settles = isSettled && claims.length > 0 ? [settleCall(config.receiver, config.token)] : []
+      return settler.transact!(together([...claims, ...settles, refund]), storeId)
     },
   }
 }

@@ -77,6 +77,7 @@ export const channels = `
     calls bigint NOT NULL,
     charged text COLLATE "C" NOT NULL,
     claimed text COLLATE "C" NOT NULL,
+    last_sale_at_ms bigint,
     PRIMARY KEY (store_id, network, token)
   );
   CREATE TABLE channel_payouts (

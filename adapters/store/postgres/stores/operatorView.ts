@@ -33,8 +33,9 @@ export function createOperatorView({ query }: Pick<Database, 'query'>): Operator
       const { rows } = await sql<StoreRow>`
         SELECT s.id, s.username, s.display_name, s.created_at_ms,
           (SELECT count(*) FROM links l WHERE l.store_id = s.id AND l.is_active = 1) AS links,
-          (SELECT u.created_at_ms FROM purchases u WHERE u.store_id = s.id AND u.status <> 'reorged'
-            ORDER BY u.created_at_ms DESC LIMIT 1) AS last_sale
+          greatest((SELECT u.created_at_ms FROM purchases u WHERE u.store_id = s.id AND u.status <> 'reorged'
+            ORDER BY u.created_at_ms DESC LIMIT 1),
+            (SELECT max(last_sale_at_ms) FROM channel_totals t WHERE t.store_id = s.id)) AS last_sale
         FROM (SELECT * FROM stores s WHERE s.username > ${after} AND ${isFound} ORDER BY s.username LIMIT ${limit}) s
         ORDER BY s.username`.execute(query)
       return rows.map((row) => ({

@@ -82,6 +82,7 @@ export const channels = [
     calls INTEGER NOT NULL,
     charged TEXT NOT NULL,
     claimed TEXT NOT NULL,
+    last_sale_at_ms INTEGER, -- to the second, or to the hour if it was booked late
     PRIMARY KEY (store_id, network, token)
   ) STRICT, WITHOUT ROWID`,
   // What the contract has not paid out to the stores' wallets, as it was read last. It is small, because a claim pays out.
