@@ -28,8 +28,14 @@ export async function deposit(
   const given = payment.deposit!
   if ('permit2' in given !== isByPermit2(offer.terms))
     throw isByPermit2(offer.terms)
-      ? refuse(reasons.permit2Required, 'Expected a deposit by Permit2, as extra.assetTransferMethod of the offer says.')
-      : refuse(reasons.erc3009Required, 'Expected a deposit by ERC-3009 (receiveWithAuthorization), got one by Permit2.')
+      ? refuse(
+          reasons.permit2Required,
+          'Expected a deposit by Permit2, as extra.assetTransferMethod of the offer says.',
+        )
+      : refuse(
+          reasons.erc3009Required,
+          'Expected a deposit by ERC-3009 (receiveWithAuthorization), got one by Permit2.',
+        )
   if (given.amount < offer.minDepositAtomic)
     throw refuse(
       reasons.depositTooSmall,
