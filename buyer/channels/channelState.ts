@@ -58,7 +58,8 @@ export class ChannelReader {
     try {
       // The block is read first, so that a deposit in it is seen by the second call.
       const block = await this.#call('eth_getBlockByNumber', ['latest', false])
-      const nonce = 'permit2' in deposit! ? String(deposit.permit2.nonce) : depositNonce(channelId, deposit!.salt)
+      const nonce =
+        'permit2' in deposit! ? String(deposit.permit2.nonce) : depositNonce(channelId, deposit!.salt)
       const { method, params } = reading(
         isPermit2Nonce(nonce)
           ? permit2.nonceBitmap(config.payer, nonce)
