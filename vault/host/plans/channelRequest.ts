@@ -72,7 +72,7 @@ export function readChannelRequest(x: VaultCall, parts: VaultDeps) {
   const { terms, entry } = choice.chosen
   if (terms.permit2 !== undefined)
     throw invalid(
-      "The offer's deposits are by Permit2, which the vault does not sign into payment channels. Pay without voucher_total.",
+      'Expected an offer with deposits by ERC-3009, got one with deposits by Permit2, which the vault does not sign. Nothing was signed. Pay by an entry of scheme exact.',
     )
   const { decimals, symbol } = terms.asset
   const atomic = (name: string, value: unknown): bigint => {
