@@ -123,7 +123,7 @@ t.test('the payments of the official client are read whole', async (t) => {
   t.ok(chain.isSigned(payment.config.payerAuthorizer, payment.channelId, 1_000n, payment.signature))
 })
 
-t.test('a deposit by Permit2 of the official client is read whole, and our own has the same form', async (t) => {
+t.test('a deposit by Permit2 has the form and the digest of the official client', async (t) => {
   const account = privateKeyToAccount(generatePrivateKey())
   const client = new BatchSettlementEvmScheme(account)
   const offer = {
