@@ -231,6 +231,21 @@ t.test('a used nonce deposits nothing, and a landed deposit buys one call', asyn
   t.equal(await evm.balance(buyer.address), 49_900_000n)
 })
 
+t.test('of two deposits at once that need the same allowance, one is sent', async (t) => {
+  const { url, buyer, chain, evm, sent } = await startSale(t)
+  await chain.allowPermit2(buyer.address as Hex, 100_000n)
+  const before = await sent()
+  const both = await Promise.all(
+    ['11', '22'].map(async (byte) => {
+      const payment = await signDeposit(buyer, url, { salt: `0x${byte.repeat(32)}` as Hex })
+      return present(`${url}?n=${byte}`, payment)
+    }),
+  )
+  t.strictSame(both.map(({ status }) => status).toSorted(), [200, 412])
+  t.equal(await sent(), before + 1)
+  t.equal(await evm.balance(buyer.address), 49_900_000n)
+})
+
 t.test('a deposit by the other method is refused', async (t) => {
   const { url, buyer, chain, product } = await startSale(t)
   await chain.allowPermit2(buyer.address as Hex)
