@@ -1,6 +1,6 @@
 import { recoverTypedDataAddress } from 'viem'
 import type { ChannelId } from '../../core/domain/channel.ts'
-import type { DepositAuthorization } from '../../core/x402/channelPayment.ts'
+import type { Erc3009Deposit } from '../../core/x402/channelPayment.ts'
 import { depositTypedData, voucherTypedData } from '../../core/x402/channelTerms.ts'
 import type { OfferTerms } from '../../core/x402/offerTerms.ts'
 
@@ -23,10 +23,10 @@ export const voucherSigner = (
   signature: unknown,
 ): Promise<string | undefined> => signerOf(voucherTypedData(network, id, totalAtomic), signature)
 
-/** The account that signed a deposit. */
+/** The account that signed a deposit by ERC-3009. */
 export const depositSigner = (
   terms: Pick<OfferTerms, 'asset'>,
   id: ChannelId,
   payer: string,
-  deposit: DepositAuthorization,
+  deposit: Erc3009Deposit,
 ): Promise<string | undefined> => signerOf(depositTypedData(terms, id, payer, deposit), deposit.signature)

@@ -1,12 +1,20 @@
 import { randomBytes } from 'node:crypto'
 import { bytesToHex, domainSeparator, getAddress, type Hex } from 'viem'
 import { type PrivateKeyAccount, privateKeyToAccount } from 'viem/accounts'
+import type { ChannelId } from '../../core/domain/channel.ts'
 import { ChannelHashes } from '../../core/domain/channelHashes.ts'
 import { formatAmount } from '../../core/domain/money.ts'
 import { permit2, permit2Address } from '../../core/evm/permit2.ts'
 import { type EvmCall, reading, token, wordOf } from '../../core/evm/token.ts'
 import { quantity, RpcUnreachable } from '../../core/rpc/post.ts'
-import { channelConfigOf, depositTypedData, voucherTypedData } from '../../core/x402/channelTerms.ts'
+import type { DepositAuthorization } from '../../core/x402/channelPayment.ts'
+import {
+  channelConfigOf,
+  depositPermitOf,
+  depositTypedData,
+  permit2DepositTypedData,
+  voucherTypedData,
+} from '../../core/x402/channelTerms.ts'
 import { evmTermsFault } from '../../core/x402/evmTermsFault.ts'
 import type { OfferTerms } from '../../core/x402/offerTerms.ts'
 import { permit2Payment } from '../../core/x402/permit2Payment.ts'
@@ -65,14 +73,7 @@ export function createEvmBuyer(options: EvmBuyerOptions): KeyBuyer {
         if (hasDeposited) throw new BuyerRefusal('This run has already signed a deposit.')
         await readEvmChain({ ...terms, amountAtomic: depositAtomic }, account.address, options.rpcUrl, signal)
         hasDeposited = true
-        const unsigned = {
-          amount: depositAtomic,
-          validAfter: 0n,
-          validBefore: BigInt(validUntil(Math.floor(now() / 1_000), terms)),
-          salt: BigInt(bytesToHex(randomBytes(32))),
-        }
-        const signature = await account.signTypedData(depositTypedData(terms, id, account.address, unsigned))
-        deposit = { ...unsigned, signature }
+        deposit = await signDeposit(account, terms, id, depositAtomic, Math.floor(now() / 1_000))
       }
       const signature = await account.signTypedData(voucherTypedData(terms.asset.network, id, totalAtomic))
       return { signature, deposit }
@@ -135,6 +136,30 @@ async function signTransfer(
     },
   })
   return { payload: { signature, authorization }, validBeforeMs: validBefore * 1_000 }
+}
+
+/** Signs a deposit into the wallet's channel, by ERC-3009 or Permit2 as the offer says. */
+async function signDeposit(
+  account: PrivateKeyAccount,
+  terms: OfferTerms,
+  id: ChannelId,
+  amount: bigint,
+  nowSeconds: number,
+): Promise<DepositAuthorization> {
+  const validBefore = BigInt(validUntil(nowSeconds, terms))
+  const random = BigInt(bytesToHex(randomBytes(32)))
+  if (terms.permit2 !== undefined) {
+    const permit = {
+      amount,
+      validBefore,
+      permit2: depositPermitOf(terms, id, account.address, amount, random),
+    }
+    const typedData = permit2DepositTypedData(terms.asset.network, permit)
+    return { ...permit, signature: await account.signTypedData(typedData) }
+  }
+  const unsigned = { amount, validAfter: 0n, validBefore, salt: random }
+  const signature = await account.signTypedData(depositTypedData(terms, id, account.address, unsigned))
+  return { ...unsigned, signature }
 }
 
 /** Signs a permit of Permit2 for the x402 proxy. */

@@ -2,6 +2,7 @@ import type { ChannelId } from '../../core/domain/channel.ts'
 import { BATCH_SETTLEMENT_ADDRESS } from '../../core/domain/channelHashes.ts'
 import type { NetworkId } from '../../core/domain/network.ts'
 import { keccak256 } from '../../core/evm/hex.ts'
+import { isPermit2Nonce, isUsedIn, permit2 } from '../../core/evm/permit2.ts'
 import { type EvmCall, reading, token, wordOf } from '../../core/evm/token.ts'
 import { quantity, RpcUnreachable } from '../../core/rpc/post.ts'
 import type { ChannelPayment } from '../../core/x402/channelPayment.ts'
@@ -53,16 +54,23 @@ export class ChannelReader {
 
   /** @throws {UnpayableTerms} if the node does not respond */
   async depositFate({ channelId, config, deposit }: ChannelPayment): Promise<DepositFate> {
-    const { salt, validBefore } = deposit!
+    const { validBefore } = deposit!
     try {
       // The block is read first, so that a deposit in it is seen by the second call.
       const block = await this.#call('eth_getBlockByNumber', ['latest', false])
-      const call = token.authorizationState(config.token, config.payer, depositNonce(channelId, salt))
-      const { method, params } = reading(call)
-      const isUsed = wordOf(await this.#call(method, params))
-      if (isUsed === undefined || !isObject(block)) throw unexpected('eth_getBlockByNumber')
-      if (isUsed !== 0n) return 'used'
-      return quantity(block['timestamp']) >= validBefore ? 'expired' : 'open'
+      const nonce =
+        'permit2' in deposit! ? String(deposit.permit2.nonce) : depositNonce(channelId, deposit!.salt)
+      const { method, params } = reading(
+        isPermit2Nonce(nonce)
+          ? permit2.nonceBitmap(config.payer, nonce)
+          : token.authorizationState(config.token, config.payer, nonce),
+      )
+      const used = wordOf(await this.#call(method, params))
+      if (used === undefined || !isObject(block)) throw unexpected('eth_getBlockByNumber')
+      if (isPermit2Nonce(nonce) ? isUsedIn(used, nonce) : used !== 0n) return 'used'
+      // Permit2 still accepts the permit in the second of its deadline.
+      const expiry = isPermit2Nonce(nonce) ? validBefore + 1n : validBefore
+      return quantity(block['timestamp']) >= expiry ? 'expired' : 'open'
     } catch (error) {
       return unpayable(error)
     }

@@ -56,7 +56,12 @@ t.test('channels that a buyer must not open are refused, and nothing is signed',
     ['the authorizer zero', { receiverAuthorizer: `0x${'0'.repeat(40)}` }, /receiverAuthorizer/],
     ['a foreign token domain', { name: 'USD Coin' }, /EIP-712/],
     ['a deposit above --deposit', { minDeposit: '1000001' }, /at least 1\.000001 USDC/],
-    ['a deposit by Permit2', { assetTransferMethod: 'permit2' }, /transfer method/],
+    [
+      'Permit2 and a delay below 15 minutes',
+      { assetTransferMethod: 'permit2', withdrawDelay: 899 },
+      /withdrawDelay/,
+    ],
+    ['an unknown transfer method', { assetTransferMethod: 'permit3' }, /transfer method/],
   ]
   for (const [what, more, message] of cases) {
     const run = await pay(() => t.fail(what), more)

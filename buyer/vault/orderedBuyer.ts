@@ -81,7 +81,9 @@ export function createOrderedBuyer(options: OrderedBuyerOptions): Buyer {
       const isDeposit =
         deposit === null
           ? depositAtomic === null
-          : deposit.amount === depositAtomic && (await depositSigner(terms, id, address, deposit)) === payer
+          : !('permit2' in deposit) &&
+            deposit.amount === depositAtomic &&
+            (await depositSigner(terms, id, address, deposit)) === payer
       if (!isSigned || !isDeposit)
         throw new BuyerRefusal(`${notAsOrdered} The voucher or the deposit differs, so it was not sent.`)
       return { signature, deposit }

@@ -84,6 +84,8 @@ async function startReading(t: Test, state: ChannelOnChain, later: ChannelOnChai
         refundAmount: null,
       },
       'request',
+      null,
+      { id: 'call', reviewToken: '', wrap: null, headers: [] },
     )
   }
   return { calls, call, stored, lease }

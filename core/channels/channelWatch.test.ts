@@ -50,7 +50,9 @@ async function startWatch(
       storeId: 'store',
       config: { ...config, receiverAuthorizer },
       charged: 0n,
+      signed: 0n,
       signature: null,
+      published: null,
     }
     await channels.open(channel, owner)
     await channels.charge({
@@ -62,8 +64,11 @@ async function startWatch(
       linkId: 'link',
       amountAtomic: 10n,
       before: 0n,
+      signed: 10n,
+      voucherTotal: 10n,
       signature: `0x${'77'.repeat(65)}`,
       requestHash: 'request',
+      identifier: null,
       response: null,
     })
   }

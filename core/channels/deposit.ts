@@ -1,4 +1,6 @@
-import type { TollgateError } from '../errors/error.ts'
+import { TollgateError } from '../errors/error.ts'
+import type { DepositOutcome } from '../ports/chains/channelChain.ts'
+import { isByPermit2 } from '../x402/types.ts'
 import type { ChannelBook } from './channelBook.ts'
 import { type ChannelCall, refuse, unavailable } from './channelCall.ts'
 import type { OpenChannel } from './openChannel.ts'
@@ -24,6 +26,16 @@ export async function deposit(
   const { offer, payment } = call
   const { chain } = offer.channels
   const given = payment.deposit!
+  if ('permit2' in given !== isByPermit2(offer.terms))
+    throw isByPermit2(offer.terms)
+      ? refuse(
+          reasons.permit2Required,
+          'Expected a deposit by Permit2, as extra.assetTransferMethod of the offer says.',
+        )
+      : refuse(
+          reasons.erc3009Required,
+          'Expected a deposit by ERC-3009 (receiveWithAuthorization), got one by Permit2.',
+        )
   if (given.amount < offer.minDepositAtomic)
     throw refuse(
       reasons.depositTooSmall,
@@ -32,9 +44,14 @@ export async function deposit(
   if (payment.maxClaimable > open.maxTotal + given.amount)
     throw refuse(reasons.exceedsBalance, 'Expected a deposit that covers the voucher, got a smaller one.')
   const leadSeconds = Number(given.validBefore) - Date.now() / 1_000
-  const sent =
+  const sent: DepositOutcome =
     leadSeconds < MIN_LEAD_SECONDS
-      ? ({ status: 'refused', isRevert: true, message: 'the authorization has expired' } as const)
+      ? {
+          status: 'refused',
+          isRevert: true,
+          message: 'The authorization has expired.',
+          reason: 'permit2' in given ? reasons.permit2Deadline : reasons.validBefore,
+        }
       : await chain.deposit(payment.config, given, storeId)
   await book.read([open], chain).catch(() => {
     throw unavailable(reasons.rpc, 'The gateway cannot query the chain now.')
@@ -49,7 +66,7 @@ export async function deposit(
       throw refuse(reasons.depositFailed, 'The deposit was mined and reverted. Nothing was charged.')
     case 'refused':
       if (!sent.isRevert) throw unavailable(reasons.rpc, sent.message)
-      throw refuse(reasons.depositSimulation, `The deposit would fail on chain: ${sent.message}`)
+      throw refusalOf(sent.reason, sent.message, sent.extra)
   }
 }
 
@@ -75,3 +92,8 @@ const depositPending = (): TollgateError =>
     'The deposit was sent, and is not in a block yet. Repeat the same call with the same payment; do not deposit again.',
     'settlement_pending',
   )
+
+const refusalOf = (reason: string | undefined, message: string, extra: DepositOutcome['extra']) =>
+  reason === undefined
+    ? refuse(reasons.depositSimulation, `The deposit would fail on chain: ${message}`)
+    : new TollgateError('invalid_payment', message, { reason, ...(extra !== undefined && { extra }) })

@@ -47,14 +47,16 @@ export function channelOffers(
   return offers.flatMap((offer): ChannelOffer[] => {
     const channels = networks.get(offer.asset.network)
     const { asset, terms } = offer
-    if (channels === undefined || offer.isClosed || asset.eip712 === undefined) return []
-    const { name, version } = asset.eip712
+    const { eip712, transferMethod } = asset
+    if (channels === undefined || offer.isClosed) return []
+    // A deposit by ERC-3009 is signed in the token's domain.
+    if (eip712 === undefined && transferMethod === undefined) return []
     const priceAtomic = BigInt(terms.amount)
     const least = convertPrice(parseAmount(channels.minDeposit, 6), asset.usdPerUnit, asset.decimals)
     const usual = CALLS_PER_DEPOSIT * priceAtomic
     const extra = {
-      name,
-      version,
+      ...(eip712 && { name: eip712.name, version: eip712.version }),
+      ...(transferMethod !== undefined && { assetTransferMethod: transferMethod }),
       receiverAuthorizer: checksumAddress(channels.chain.authorizer),
       withdrawDelay: channels.withdrawDelaySeconds,
       minDeposit: String(usual > least ? usual : least),

@@ -6,6 +6,8 @@ import type { ChannelConfig } from './channel.ts'
 export const BATCH_SETTLEMENT_ADDRESS = '0x4020074e9df2ce1dee5a9c1b5c3f541d02a10003'
 /** The contract that pulls a deposit by ERC-3009 `receiveWithAuthorization`. */
 export const ERC3009_COLLECTOR_ADDRESS = '0x4020806089470a89826cb9fb1f4059150b550004'
+/** The contract that pulls a deposit by Permit2. */
+export const PERMIT2_COLLECTOR_ADDRESS = '0x4020425faf3b746c082c2f942b4e5159887b0005'
 
 const hashOf = (hex: string): string => Buffer.from(keccak256(Buffer.from(hex, 'hex'))).toString('hex')
 const textHash = (text: string): string => Buffer.from(keccak256(Buffer.from(text, 'utf8'))).toString('hex')

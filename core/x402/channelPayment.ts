@@ -2,9 +2,13 @@ import type { ChannelConfig, ChannelId } from '../domain/channel.ts'
 import type { AtomicAmount } from '../domain/money.ts'
 import { addressForm } from '../evm/hex.ts'
 import { isObject, own } from './strictJson.ts'
+import type { AllowancePermit } from './types.ts'
 
-/** A deposit's authorization by ERC-3009 `receiveWithAuthorization`, as the payer signed it. */
-export interface DepositAuthorization {
+/** What the payer has signed for a deposit: an authorization of ERC-3009, or a permit of Permit2. */
+export type DepositAuthorization = Erc3009Deposit | Permit2Deposit
+
+/** A deposit's authorization by ERC-3009 `receiveWithAuthorization`. */
+export interface Erc3009Deposit {
   readonly amount: AtomicAmount
   /** Seconds since 1970, as is `validBefore`. */
   readonly validAfter: bigint
@@ -13,6 +17,29 @@ export interface DepositAuthorization {
   readonly salt: bigint
   /** 0x and hex in lower case: 65 bytes of a plain account, any length of a contract wallet. */
   readonly signature: string
+}
+
+/** A deposit's permit of Permit2, for tokens without ERC-3009. */
+export interface Permit2Deposit {
+  readonly amount: AtomicAmount
+  /** Seconds since 1970. The deposit may still happen in this second. */
+  readonly validBefore: bigint
+  /** 0x and hex in lower case: 65 bytes of a plain account, any length of a contract wallet. */
+  readonly signature: string
+  readonly permit2: DepositPermit
+}
+
+/** The fields of a deposit's permit. Whether they agree with the channel and the amount is not checked yet. Hex is in lower case. */
+export interface DepositPermit {
+  readonly from: string
+  readonly token: string
+  readonly amount: AtomicAmount
+  /** The contract that may use the permit. */
+  readonly spender: string
+  readonly nonce: bigint
+  readonly channelId: ChannelId
+  /** The permit of the token by which the payer allows Permit2 to move the amount. Not checked yet. */
+  readonly allowance?: AllowancePermit | undefined
 }
 
 /** The payload of a payment of scheme `batch-settlement`. Hex is in lower case. */
@@ -46,8 +73,10 @@ type Fields = Readonly<Record<string, unknown>>
 /**
  * Reads the `payload` of a payment by a channel. It accepts one spelling of each number, reads own properties only, and never
  * throws. The message never repeats a value.
+ *
+ * @param allowance the payment's permit of the token, for a deposit by Permit2
  */
-export function readChannelPayment(payload: Fields): ChannelPaymentRead {
+export function readChannelPayment(payload: Fields, allowance?: AllowancePermit): ChannelPaymentRead {
   const type = own(payload, 'type')
   if (type !== 'voucher' && type !== 'deposit' && type !== 'refund')
     return no('payload.type must be "voucher", "deposit" or "refund"')
@@ -64,7 +93,7 @@ export function readChannelPayment(payload: Fields): ChannelPaymentRead {
   if (channelId === undefined) return no('voucher.channelId must be 32 bytes in hex')
   if (maxClaimable === undefined) return no('voucher.maxClaimableAmount must be decimal digits below 2^128')
   if (signature === undefined) return no('voucher.signature must be 65 bytes in hex')
-  const deposit = type === 'deposit' ? readDeposit(own(payload, 'deposit')) : null
+  const deposit = type === 'deposit' ? readDeposit(own(payload, 'deposit'), allowance) : null
   if (typeof deposit === 'string') return no(deposit)
   const refundAmount = type === 'refund' ? readRefundAmount(payload) : null
   const payment = { type, config, channelId, maxClaimable, signature, deposit, refundAmount } as const
@@ -99,13 +128,19 @@ function readConfig(given: unknown): ChannelConfig | undefined {
   }
 }
 
-function readDeposit(given: unknown): DepositAuthorization | string {
+function readDeposit(given: unknown, allowance: AllowancePermit | undefined): DepositAuthorization | string {
   const amount = isObject(given) ? uint(given, 'amount') : undefined
   if (amount === undefined || amount === 0n)
     return 'deposit.amount must be positive decimal digits below 2^128'
   const authorization = own(given as Fields, 'authorization')
   const signed = isObject(authorization) ? own(authorization, 'erc3009Authorization') : undefined
-  if (!isObject(signed)) return 'deposit.authorization.erc3009Authorization must be an object'
+  const permit = isObject(authorization) ? own(authorization, 'permit2Authorization') : undefined
+  if (isObject(signed) === isObject(permit))
+    return 'deposit.authorization must have an object erc3009Authorization or permit2Authorization, and not both'
+  return isObject(permit) ? readPermit(permit, amount, allowance) : readErc3009(signed as Fields, amount)
+}
+
+function readErc3009(signed: Fields, amount: AtomicAmount): Erc3009Deposit | string {
   const validAfter = uint(signed, 'validAfter')
   const validBefore = uint(signed, 'validBefore')
   const salt = text(signed, 'salt', wordForm) ?? text(signed, 'salt', uintForm)
@@ -114,6 +149,30 @@ function readDeposit(given: unknown): DepositAuthorization | string {
   if (!isWhole || salt === undefined || BigInt(salt) > MAX_UINT256)
     return 'erc3009Authorization must have validAfter and validBefore as decimal digits, salt as 32 bytes in hex, and signature in hex'
   return { amount, validAfter, validBefore, salt: BigInt(salt), signature }
+}
+
+function readPermit(
+  permit: Fields,
+  amount: AtomicAmount,
+  allowance: AllowancePermit | undefined,
+): Permit2Deposit | string {
+  const permitted = own(permit, 'permitted')
+  const witness = own(permit, 'witness')
+  const from = text(permit, 'from', addressForm)
+  const spender = text(permit, 'spender', addressForm)
+  const nonce = text(permit, 'nonce', uintForm)
+  const validBefore = uint(permit, 'deadline')
+  const signature = text(permit, 'signature', bytesForm)
+  const token = isObject(permitted) ? text(permitted, 'token', addressForm) : undefined
+  const permittedAmount = isObject(permitted) ? uint(permitted, 'amount') : undefined
+  const channelId = isObject(witness) ? text(witness, 'channelId', wordForm) : undefined
+  if (from === undefined || spender === undefined || token === undefined || channelId === undefined)
+    return 'permit2Authorization must have from, spender and permitted.token as addresses, and witness.channelId as 32 bytes in hex'
+  const isWhole = permittedAmount !== undefined && validBefore !== undefined && signature !== undefined
+  if (!isWhole || nonce === undefined || BigInt(nonce) > MAX_UINT256)
+    return 'permit2Authorization must have permitted.amount, nonce and deadline as decimal digits, and signature in hex'
+  const fields = { from, token, amount: permittedAmount, spender, nonce: BigInt(nonce), channelId, allowance }
+  return { amount, validBefore, signature, permit2: fields }
 }
 
 function readRefundAmount(payload: Fields): AtomicAmount | 'invalid' | null {

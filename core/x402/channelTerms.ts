@@ -1,8 +1,13 @@
 import { canonicalAddress } from '../domain/address.ts'
 import type { ChannelConfig, ChannelId } from '../domain/channel.ts'
-import { BATCH_SETTLEMENT_ADDRESS, ERC3009_COLLECTOR_ADDRESS } from '../domain/channelHashes.ts'
+import {
+  BATCH_SETTLEMENT_ADDRESS,
+  ERC3009_COLLECTOR_ADDRESS,
+  PERMIT2_COLLECTOR_ADDRESS,
+} from '../domain/channelHashes.ts'
 import { checksumAddress, keccak256 } from '../evm/hex.ts'
-import type { DepositAuthorization } from './channelPayment.ts'
+import { permit2Address } from '../evm/permit2.ts'
+import type { DepositAuthorization, Erc3009Deposit, Permit2Deposit } from './channelPayment.ts'
 import type { OfferTerms } from './offerTerms.ts'
 
 /** Shortest and longest time that a buyer accepts until its own withdrawal, in seconds. */
@@ -46,12 +51,12 @@ export function channelConfigOf({ asset, payTo, extra }: OfferTerms, payer: stri
 export const depositNonce = (id: ChannelId, salt: bigint): string =>
   `0x${Buffer.from(keccak256(Buffer.from(id.slice(2) + salt.toString(16).padStart(64, '0'), 'hex'))).toString('hex')}`
 
-/** What the payer signs for a deposit (EIP-712). Only the collector's contract can use it, and only for this channel. */
+/** What the payer signs for a deposit by ERC-3009 (EIP-712). Only the collector's contract can use it, and only for this channel. */
 export const depositTypedData = (
   { asset }: Pick<OfferTerms, 'asset'>,
   id: ChannelId,
   payer: string,
-  { amount, validAfter, validBefore, salt }: Omit<DepositAuthorization, 'signature'>,
+  { amount, validAfter, validBefore, salt }: Omit<Erc3009Deposit, 'signature'>,
 ) => ({
   domain: {
     name: asset.eip712!.name,
@@ -77,6 +82,56 @@ export const depositTypedData = (
     validAfter: String(validAfter),
     validBefore: String(validBefore),
     nonce: depositNonce(id, salt),
+  },
+})
+
+/** The fields of the permit for a deposit by Permit2. Only the collector's contract can use it, and only for this channel. */
+export const depositPermitOf = (
+  { asset }: Pick<OfferTerms, 'asset'>,
+  id: ChannelId,
+  payer: string,
+  amount: bigint,
+  nonce: bigint,
+): Permit2Deposit['permit2'] => ({
+  from: payer.toLowerCase(),
+  token: asset.address.toLowerCase(),
+  amount,
+  spender: PERMIT2_COLLECTOR_ADDRESS,
+  nonce,
+  channelId: id,
+})
+
+/** What the payer signs for a deposit by Permit2 (EIP-712). */
+export const permit2DepositTypedData = (
+  network: string,
+  { validBefore, permit2 }: Pick<Permit2Deposit, 'validBefore' | 'permit2'>,
+) => ({
+  domain: {
+    name: 'Permit2',
+    chainId: Number(network.slice('eip155:'.length)),
+    verifyingContract: checksumAddress(permit2Address) as `0x${string}`,
+  },
+  types: {
+    PermitWitnessTransferFrom: [
+      { name: 'permitted', type: 'TokenPermissions' },
+      { name: 'spender', type: 'address' },
+      { name: 'nonce', type: 'uint256' },
+      { name: 'deadline', type: 'uint256' },
+      { name: 'witness', type: 'DepositWitness' },
+    ],
+    TokenPermissions: [
+      { name: 'token', type: 'address' },
+      { name: 'amount', type: 'uint256' },
+    ],
+    DepositWitness: [{ name: 'channelId', type: 'bytes32' }],
+  },
+  primaryType: 'PermitWitnessTransferFrom' as const,
+  message: {
+    permitted: { token: checksumAddress(permit2.token), amount: String(permit2.amount) },
+    spender: checksumAddress(permit2.spender),
+    nonce: String(permit2.nonce),
+    deadline: String(validBefore),
+    witness: { channelId: permit2.channelId },
   },
 })
 
@@ -115,16 +170,29 @@ export const channelPayload = (
   ...(deposit !== null && {
     deposit: {
       amount: String(deposit.amount),
-      authorization: {
-        erc3009Authorization: {
-          validAfter: String(deposit.validAfter),
-          validBefore: String(deposit.validBefore),
-          salt: `0x${deposit.salt.toString(16).padStart(64, '0')}`,
-          signature: deposit.signature,
-        },
-      },
+      authorization:
+        'permit2' in deposit
+          ? { permit2Authorization: permit2Fields(deposit) }
+          : { erc3009Authorization: erc3009Fields(deposit) },
     },
   }),
+})
+
+const erc3009Fields = ({ validAfter, validBefore, salt, signature }: Erc3009Deposit) => ({
+  validAfter: String(validAfter),
+  validBefore: String(validBefore),
+  salt: `0x${salt.toString(16).padStart(64, '0')}`,
+  signature,
+})
+
+const permit2Fields = ({ validBefore, signature, permit2 }: Permit2Deposit) => ({
+  from: checksumAddress(permit2.from),
+  permitted: { token: checksumAddress(permit2.token), amount: String(permit2.amount) },
+  spender: checksumAddress(permit2.spender),
+  nonce: String(permit2.nonce),
+  deadline: String(validBefore),
+  witness: { channelId: permit2.channelId },
+  signature,
 })
 
 /** The addresses with their checksums, because other servers may compare them as text with the offer. */

@@ -21,13 +21,13 @@ export function evmTermsFault(
   payer: string,
 ): string | undefined {
   if (amountAtomic <= 0n || amountAtomic >= 2n ** 256n) return 'the amount is out of range'
-  if (permit2 !== undefined) return evmPayeeFault(payTo, payer, asset.address)
+  const channelFault = scheme === channelScheme ? channelTermsFault(extra) : undefined
+  if (permit2 !== undefined) return channelFault ?? evmPayeeFault(payTo, payer, asset.address)
   if (asset.eip712 === undefined) return `the EIP-712 domain of ${asset.symbol} is not known`
   // A signature with another domain cannot be used here, and might be valid for another token.
   if (extra['name'] !== asset.eip712.name || extra['version'] !== asset.eip712.version) {
     return `extra.name and extra.version are not the token's EIP-712 domain, "${asset.eip712.name}" and "${asset.eip712.version}"`
   }
-  const channelFault = scheme === channelScheme ? channelTermsFault(extra) : undefined
   return channelFault ?? evmPayeeFault(payTo, payer, asset.address)
 }
 

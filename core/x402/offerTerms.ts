@@ -50,7 +50,7 @@ const knownMethods: Readonly<Record<ChainFamily, Partial<Record<BuyerScheme, Rea
   eip155: {
     exact: new Set<unknown>([undefined, null, 'eip3009', 'permit2']),
     upto: new Set<unknown>([undefined, null, 'permit2']),
-    [channelScheme]: new Set<unknown>([undefined, null, 'eip3009']),
+    [channelScheme]: new Set<unknown>([undefined, null, 'eip3009', 'permit2']),
   },
   solana: { exact: new Set<unknown>([undefined, null, 'default']) },
 }

@@ -80,6 +80,34 @@ t.test('the official facilitator deposits, claims, settles and refunds by the lo
   t.equal(await chain.balanceUsdc(buyer.address), 99_000n)
 })
 
+t.test('the official facilitator deposits by Permit2 and the local collector', async (t) => {
+  const { chain, client, facilitator, accepted, buyer } = await startParties(t)
+  const byPermit2 = { ...accepted, extra: { ...accepted.extra, assetTransferMethod: 'permit2' } }
+  const created = await client.createPaymentPayload(2, byPermit2)
+  const payment = { ...created, resource, accepted: byPermit2 }
+  t.match(await facilitator.verify(payment, byPermit2), {
+    isValid: false,
+    invalidReason: /permit2_allowance_required/,
+  })
+  await chain.allowPermit2(buyer.address)
+  t.match(await facilitator.verify(payment, byPermit2), { isValid: true, payer: buyer.address })
+  const deposited = await facilitator.settle(payment, byPermit2)
+  t.match(deposited, { success: true, extra: { channelState: { balance: '5000' } } })
+  t.match(await facilitator.settle(payment, byPermit2), { success: false }, 'a used permit')
+  t.equal(await chain.balanceUsdc(buyer.address), 95_000n)
+})
+
+t.test("the official facilitator deposits with the token's permit for Permit2", async (t) => {
+  const { chain, client, facilitator, accepted, buyer } = await startParties(t)
+  const byPermit2 = { ...accepted, extra: { ...accepted.extra, assetTransferMethod: 'permit2' } }
+  const extensions = { eip2612GasSponsoring: { info: {}, schema: {} } }
+  const created = await client.createPaymentPayload(2, byPermit2, { extensions } as never)
+  const payment = { ...created, resource, accepted: byPermit2 }
+  t.match(await facilitator.verify(payment as never, byPermit2), { isValid: true })
+  t.match(await facilitator.settle(payment as never, byPermit2), { success: true })
+  t.equal(await chain.balanceUsdc(buyer.address), 95_000n)
+})
+
 t.test('a claim with a broken voucher is refused by the official facilitator', async (t) => {
   const { client, facilitator, accepted } = await startParties(t)
   const created = await client.createPaymentPayload(2, accepted)

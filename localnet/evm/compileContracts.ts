@@ -16,6 +16,7 @@ const WANTED = [
   'UptoPermit2Proxy',
   'BatchSettlement',
   'Erc3009DepositCollector',
+  'Permit2DepositCollector',
 ]
 
 /** A compiled contract, as stored beside its source. */

@@ -16,6 +16,7 @@ import erc3009DepositCollector from './artefacts/Erc3009DepositCollector.json' w
 import exactPermit2Proxy from './artefacts/ExactPermit2Proxy.json' with { type: 'json' }
 import multicall3 from './artefacts/Multicall3.json' with { type: 'json' }
 import permit2 from './artefacts/Permit2.json' with { type: 'json' }
+import permit2DepositCollector from './artefacts/Permit2DepositCollector.json' with { type: 'json' }
 import silentUsdc from './artefacts/SilentUSDC.json' with { type: 'json' }
 import smartWalletFactory from './artefacts/SmartWalletFactory.json' with { type: 'json' }
 import testUsdc from './artefacts/TestUSDC.json' with { type: 'json' }
@@ -33,9 +34,10 @@ export const PERMIT2_ADDRESS: Address = '0x000000000022D473030F116dDEE9F6B43aC78
 /** The x402 proxies of Permit2 for the schemes `exact` and `upto`, which have the same addresses on every chain. */
 const EXACT_PERMIT2_PROXY_ADDRESS: Address = '0x402085c248EeA27D92E8b30b2C58ed07f9E20001'
 const UPTO_PERMIT2_PROXY_ADDRESS: Address = '0x4020A4f3b7b90ccA423B9fabCc0CE57C6C240002'
-/** The contract of x402's payment channels, which has the same address on every chain, as does the collector of its deposits. */
+/** The contract of x402's payment channels, which has the same address on every chain, as do the collectors of its deposits. */
 export const BATCH_SETTLEMENT_ADDRESS: Address = '0x4020074e9dF2ce1deE5A9C1b5c3f541D02a10003'
 export const ERC3009_COLLECTOR_ADDRESS: Address = '0x4020806089470a89826cB9fB1f4059150b550004'
+export const PERMIT2_COLLECTOR_ADDRESS: Address = '0x4020425FAf3B746C082C2f942b4E5159887B0005'
 /** Factory of wallets with one owner. The address has no meaning on other chains. */
 export const SMART_WALLET_FACTORY_ADDRESS: Address = '0x5a17000000000000000000000000000000000001'
 /** Mnemonic of anvil's ten funded accounts. It is public, and worthless on other chains. */
@@ -136,6 +138,7 @@ export async function startLocalEvm(options: LocalEvmOptions = {}): Promise<Loca
     await rpc('anvil_setCode', UPTO_PERMIT2_PROXY_ADDRESS, uptoPermit2Proxy.deployedBytecode)
     await rpc('anvil_setCode', BATCH_SETTLEMENT_ADDRESS, batchSettlement.deployedBytecode)
     await rpc('anvil_setCode', ERC3009_COLLECTOR_ADDRESS, erc3009DepositCollector.deployedBytecode)
+    await rpc('anvil_setCode', PERMIT2_COLLECTOR_ADDRESS, permit2DepositCollector.deployedBytecode)
     // A reorganization returns to the state that is stored with a block. Without this block, it would lose the contracts.
     await rpc('evm_mine')
   } catch (error) {

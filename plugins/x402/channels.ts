@@ -61,7 +61,7 @@ export class SoldByChannel {
       throw new TollgateError('invalid_payment', 'Expected a payment by an entry of accepts in the 402.', {
         reason: 'invalid_network',
       })
-    const channelPayment = readChannelPayment(payment.payload)
+    const channelPayment = readChannelPayment(payment.payload, payment.allowancePermit)
     if (!channelPayment.ok)
       throw new TollgateError('invalid_payment', channelPayment.message, {
         reason: 'invalid_payload',

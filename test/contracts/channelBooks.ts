@@ -13,7 +13,6 @@ type Under = Omit<LedgerUnderTest, 'ledger'> &
   > & { readonly clock: TestClock }
 type Make = (t: Test) => Promise<Under>
 
-
 /** Charges a channel this often, after what it was charged. */
 async function charge(under: Under, byte: string, times: number, more: Partial<ChannelCharge> = {}) {
   for (let n = 0; n < times; n++) {

@@ -58,28 +58,31 @@ t.test('a deposit is no revenue, a charged call is, and the fee is owed once it 
   t.match(await findingsOf(product), [{ ok: true, message: '1 channels, 0 with unclaimed money' }])
 })
 
-t.test('a wallet that cannot receive keeps no refund back, and is shown as not paid out until the next claim', async (t) => {
-  const { product, evm, url, buyer } = await startSale(t, { claimAmount: '0.01' })
-  const { chains, wallets } = product
-  await chains.evm.setBlacklisted(wallets.base as Hex, true)
-  t.match(await buyer.scheme.refund(url), { success: true })
-  const due = { calls: 1, earned: '0.01', claimed: '0.01', unclaimed: '0.00', notPaidOut: '0.01' }
-  await watchNow(product)
-  await bookNow(product)
-  t.equal(await evm.balance(product.wallets.base), 0n)
-  t.match(await dataOf(product, 'channels'), { totals: [due] })
-  t.match(await findingsOf(product), [
-    { ok: true },
-    { isWarning: true, message: /10000 atomic units.*not paid out/ },
-  ])
+t.test(
+  'a wallet that cannot receive keeps no refund back, and is shown as not paid out until the next claim',
+  async (t) => {
+    const { product, evm, url, buyer } = await startSale(t, { claimAmount: '0.01' })
+    const { chains, wallets } = product
+    await chains.evm.setBlacklisted(wallets.base as Hex, true)
+    t.match(await buyer.scheme.refund(url), { success: true })
+    const due = { calls: 1, earned: '0.01', claimed: '0.01', unclaimed: '0.00', notPaidOut: '0.01' }
+    await watchNow(product)
+    await bookNow(product)
+    t.equal(await evm.balance(product.wallets.base), 0n)
+    t.match(await dataOf(product, 'channels'), { totals: [due] })
+    t.match(await findingsOf(product), [
+      { ok: true },
+      { isWarning: true, message: /10000 atomic units.*not paid out/ },
+    ])
 
-  await chains.evm.setBlacklisted(wallets.base as Hex, false)
-  t.equal((await (await newChannelBuyer(chains)).fetch(url)).status, 200)
-  await watchNow(product)
-  await bookNow(product)
-  t.equal(await evm.balance(product.wallets.base), 20_000n)
-  t.match(await dataOf(product, 'channels'), { totals: [{ claimed: '0.02', notPaidOut: '0.00' }] })
-})
+    await chains.evm.setBlacklisted(wallets.base as Hex, false)
+    t.equal((await (await newChannelBuyer(chains)).fetch(url)).status, 200)
+    await watchNow(product)
+    await bookNow(product)
+    t.equal(await evm.balance(product.wallets.base), 20_000n)
+    t.match(await dataOf(product, 'channels'), { totals: [{ claimed: '0.02', notPaidOut: '0.00' }] })
+  },
+)
 
 t.test('calls are booked although channels were removed from the configuration', async (t) => {
   const { product } = await startSale(t)

@@ -6,12 +6,13 @@ import { payForUrl } from '../../buyer/payForUrl.ts'
 import type { PayOptions } from '../../buyer/payOptions.ts'
 import { createPaymentFiles } from '../../cli/pay/paymentFiles.ts'
 import { reportAsText } from '../../cli/pay/printReport.ts'
+import { LOCAL_USDC_ADDRESS } from '../../localnet/evm/startLocalEvm.ts'
 import { channelsSection } from './helpers/channelBuyer.ts'
 import { earnings } from './helpers/channelSale.ts'
 import { startProduct } from './helpers/product.ts'
 
-async function startShop(t: Test) {
-  const product = await startProduct(t, { evm: channelsSection() })
+async function startShop(t: Test, assets: object[] = []) {
+  const product = await startProduct(t, { evm: channelsSection(), sections: { assets } })
   const { evm } = product.chains
   const privateKey = generatePrivateKey()
   const { address } = privateKeyToAccount(privateKey)
@@ -66,6 +67,25 @@ t.test('a deposit pays calls by vouchers, and the rest comes back', async (t) =>
   t.match(await refund(), { outcome: 'refused', message: /Nothing is left/ })
   t.match(await pay(4), { outcome: 'paid', payment: { scheme: 'exact' } }, 'an empty channel is not filled')
   t.match(await pay(5, { deposit: '0.5' }), { outcome: 'paid', channel: { left: '0.49' } }, 'but on request')
+})
+
+t.test('a deposit by Permit2 pays calls once the wallet has allowed Permit2', async (t) => {
+  const usdc = { network: 'eip155:84532', address: LOCAL_USDC_ADDRESS, transferMethod: 'permit2' }
+  const { product, pay, refund, balance, address } = await startShop(t, [usdc])
+  const { evm } = product.chains
+  await evm.allowPermit2(address, 999_999n)
+  t.match(await pay(0, { deposit: '1' }), { outcome: 'refused', message: /Permit2 may move 0\.999999 USDC/ })
+  await evm.allowPermit2(address)
+  const first = await pay(0, { deposit: '1' })
+  t.match(
+    first,
+    { outcome: 'paid', isVerified: true, transaction: /^0x/, channel: { left: '0.99' } },
+    first.message,
+  )
+  t.equal(await balance(), 9_000_000n)
+  t.match(await pay(1), { outcome: 'paid', isVerified: true, transaction: null, channel: { left: '0.98' } })
+  t.match(await refund(), { outcome: 'refunded', isVerified: true, channel: { left: '0.00' } })
+  t.equal(await balance(), 9_980_000n)
 })
 
 /** Stores like a process that is killed at its nth write. */

@@ -70,3 +70,35 @@ t.test(
     t.equal(again.status, 200, `a new deposit is sold against: ${again.text}`)
   },
 )
+
+t.test(
+  'a deposit by Permit2 that waited for its block when the gateway was killed is used, and not sent again',
+  async (t) => {
+    const chains = await startChains(t)
+    const [evm] = chains.both
+    const log = { level: 'info', format: 'json' }
+    const assets = [{ network: evm.network, address: evm.usdc, transferMethod: 'permit2' }]
+    const config = await writeConfig(t, chains, { evm: channelsSection(), sections: { log, assets } })
+    const api = await startApi(t)
+    const store = await openStore(config, chains.env, newSellerWallets(chains))
+    const gateway = await startGateway(t, config, chains.env)
+    const url = await store.addLink({ url: api.url, slug: 'channel', price: '0.01' })
+    const buyer = await newChannelBuyer(chains)
+    await chains.evm.allowPermit2(buyer.address as `0x${string}`)
+    const payment = await voucherFor(buyer, `${url}?n=1`)
+    await evm.hold()
+    const calling = present(`${url}?n=1`, payment).catch(() => undefined)
+    await eventually(async () => (evm.rpc.forwarded('eth_sendRawTransaction') > 0 ? true : undefined))
+    gateway.signal('SIGKILL')
+    await Promise.all([gateway.exited, calling])
+    await evm.release()
+    await eventually(async () => ((await evm.balance(buyer.address)) === 49_900_000n ? true : undefined))
+
+    await startGateway(t, config, chains.env)
+    const bought = await present(`${url}?n=1`, payment)
+    t.equal(bought.status, 200, bought.text)
+    t.equal(api.calls.length, 1)
+    t.equal((await buyer.forgetful().fetch(`${url}?n=2`)).status, 200)
+    t.equal(await evm.balance(buyer.address), 49_900_000n, 'one deposit')
+  },
+)

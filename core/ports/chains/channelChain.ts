@@ -14,6 +14,12 @@ export interface ChannelRefund {
 /** A seller's wallet in a token. */
 export type ChannelPayee = Pick<ChannelConfig, 'receiver' | 'token'>
 
+/** How a deposit ended. If it was refused for a known reason, this has x402's name, and fields for the response. */
+export type DepositOutcome = TransactOutcome & {
+  readonly reason?: string
+  readonly extra?: Readonly<Record<string, unknown>>
+}
+
 /**
  * Payment channels on one chain (x402 scheme `batch-settlement`). Each transaction is sent by the network's settling keys. All of
  * them are safe to repeat: a deposit's authorization and a refund's nonce can be used once, and a claim names the total. So after a
@@ -36,8 +42,8 @@ export interface ChannelChain {
   read(ids: readonly ChannelId[]): Promise<ChannelOnChain[]>
   /** What was claimed for each payee and is not paid out to it yet, in order. Rejects if no node responds. */
   unsettled(payees: readonly ChannelPayee[]): Promise<AtomicAmount[]>
-  /** Simulates and sends a deposit, and waits for its block. The gas counts for the store. */
-  deposit(config: ChannelConfig, deposit: DepositAuthorization, storeId: StoreId): Promise<TransactOutcome>
+  /** Checks, simulates and sends a deposit, and waits for its block. The gas counts for the store. */
+  deposit(config: ChannelConfig, deposit: DepositAuthorization, storeId: StoreId): Promise<DepositOutcome>
   /**
    * Claims what the channels were charged, and pays it out to their receivers, in one transaction. All channels have the same
    * authorizer.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
+import {ISignatureTransfer} from "./Permit2.sol";
+import {IERC20Permit} from "./Permit2Proxies.sol";
 import {Signatures} from "./Signatures.sol";
 
 interface IDepositCollector {
@@ -318,5 +320,41 @@ contract Erc3009DepositCollector {
         IReceiveWithAuthorization(token)
             .receiveWithAuthorization(payer, address(this), amount, validAfter, validBefore, nonce, signature);
         IERC20(token).transfer(SETTLEMENT, amount);
+    }
+}
+
+/// Pulls a deposit by Permit2, at 0x4020425FAf3B746C082C2f942b4E5159887B0005 on every chain. The payer's permit names the collector as
+/// its spender, and its witness names the channel.
+contract Permit2DepositCollector {
+    address private constant SETTLEMENT = 0x4020074e9dF2ce1deE5A9C1b5c3f541D02a10003;
+    ISignatureTransfer public constant PERMIT2 = ISignatureTransfer(0x000000000022D473030F116dDEE9F6B43aC78BA3);
+    bytes32 public constant DEPOSIT_WITNESS_TYPEHASH = keccak256("DepositWitness(bytes32 channelId)");
+    string public constant DEPOSIT_WITNESS_TYPE_STRING =
+        "DepositWitness witness)DepositWitness(bytes32 channelId)TokenPermissions(address token,uint256 amount)";
+
+    error OnlySettlement();
+    error Permit2612AmountMismatch();
+
+    function collect(address payer, address token, uint256 amount, bytes32 channelId, bytes calldata data) external {
+        if (msg.sender != SETTLEMENT) revert OnlySettlement();
+        (uint256 nonce, uint256 deadline, bytes memory signature, bytes memory permit2612) =
+            abi.decode(data, (uint256, uint256, bytes, bytes));
+        if (permit2612.length > 0) _allow(payer, token, amount, permit2612);
+        PERMIT2.permitWitnessTransferFrom(
+            ISignatureTransfer.PermitTransferFrom(ISignatureTransfer.TokenPermissions(token, amount), nonce, deadline),
+            ISignatureTransfer.SignatureTransferDetails(SETTLEMENT, amount),
+            payer,
+            keccak256(abi.encode(DEPOSIT_WITNESS_TYPEHASH, channelId)),
+            DEPOSIT_WITNESS_TYPE_STRING,
+            signature
+        );
+    }
+
+    /// A permit that fails may have been submitted before, so only the missing allowance decides.
+    function _allow(address payer, address token, uint256 amount, bytes memory permit2612) private {
+        (uint256 value, uint256 deadline, uint8 v, bytes32 r, bytes32 s) =
+            abi.decode(permit2612, (uint256, uint256, uint8, bytes32, bytes32));
+        if (value != amount) revert Permit2612AmountMismatch();
+        try IERC20Permit(token).permit(payer, address(PERMIT2), value, deadline, v, r, s) {} catch {}
     }
 }

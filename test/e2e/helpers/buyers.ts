@@ -131,6 +131,7 @@ export interface Receipt {
   readonly payer?: string
   readonly amount?: string
   readonly errorReason?: string
+  readonly extra?: Readonly<Record<string, unknown>>
 }
 
 export async function read(response: Response): Promise<Bought> {

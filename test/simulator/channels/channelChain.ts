@@ -2,6 +2,7 @@ import { hash } from 'node:crypto'
 import { type Channel, type ChannelConfig, type ChannelId, claimable } from '../../../core/domain/channel.ts'
 import type { ChannelChain } from '../../../core/ports/chains/channelChain.ts'
 import type { TransactOutcome } from '../../../core/ports/chains/settler.ts'
+import type { Erc3009Deposit } from '../../../core/x402/channelPayment.ts'
 import { testNetwork } from '../../helpers/settler.ts'
 import type { Owner, Scheduler } from '../scheduler.ts'
 import { type ChannelContract, type ContractCall, stateOf } from './contract.ts'
@@ -99,8 +100,10 @@ export function createSimulatedChannelChain(deps: ChannelChainDeps): ChannelChai
     // A claim of the simulated contract pays out at once.
     unsettled: async (payees) => payees.map(() => 0n),
 
-    deposit: (config, { amount, salt, validBefore }) =>
-      transact([
+    deposit(config, deposit) {
+      // The simulated asset has ERC-3009.
+      const { amount, salt, validBefore } = deposit as Erc3009Deposit
+      return transact([
         {
           type: 'deposit',
           id: channelIdOf(config),
@@ -108,7 +111,8 @@ export function createSimulatedChannelChain(deps: ChannelChainDeps): ChannelChai
           authorization: `${channelIdOf(config)} ${salt}`,
           validBeforeMs: 1_000 * Number(validBefore),
         },
-      ]),
+      ])
+    },
 
     claim: (channels) => transact(channels.map(claimOf)),
 

@@ -74,6 +74,16 @@ const auto = {
   deposits: { autoApproveUpTo: '1', maxHours: 24 },
 }
 
+t.test('a deposit by Permit2 is refused, and nothing is counted', async (t) => {
+  const { vault, agentOf } = await start(t, auto)
+  const call = await agentOf('shopper')
+  const order = orderOf('0.25', '1')
+  Object.assign(order.payment_required.accepts[0]!.extra, { assetTransferMethod: 'permit2' })
+  const refused = await call(order)
+  t.match(refused, { status: 400, body: { error: { message: /by Permit2, which the vault does not sign/ } } })
+  t.equal(usedOf(vault), 0n)
+})
+
 t.test('of two agents whose first deposits wait together, one gets the channel', async (t) => {
   const { vault, agentOf } = await start(t)
   const agents = [await agentOf('first'), await agentOf('second')]

@@ -2,7 +2,7 @@ import { ChannelHashes } from '../../../core/domain/channelHashes.ts'
 import { formatAmount } from '../../../core/domain/money.ts'
 import type { NetworkId } from '../../../core/domain/network.ts'
 import { checksumAddress } from '../../../core/evm/hex.ts'
-import type { DepositAuthorization } from '../../../core/x402/channelPayment.ts'
+import type { DepositAuthorization, Erc3009Deposit } from '../../../core/x402/channelPayment.ts'
 import { channelConfigOf, channelPayload, voucherTypedData } from '../../../core/x402/channelTerms.ts'
 import { readEnvelope } from '../../../core/x402/envelope.ts'
 import { encodeHeader } from '../../../core/x402/header.ts'
@@ -31,7 +31,7 @@ export interface OpenedChannel {
   readonly approvalId: string | null
 }
 
-export type StoredDeposit = Readonly<Record<keyof DepositAuthorization, string>>
+export type StoredDeposit = Readonly<Record<keyof Erc3009Deposit, string>>
 
 /** A request to pay by a payment channel, checked against its offer and the vault's record of the channel. */
 export type ChannelRequest = ReturnType<typeof readChannelRequest>
@@ -70,6 +70,10 @@ export function readChannelRequest(x: VaultCall, parts: VaultDeps) {
   })
   if (!choice.ok) throw invalid(`The offer cannot be paid: ${choice.message}.`)
   const { terms, entry } = choice.chosen
+  if (terms.permit2 !== undefined)
+    throw invalid(
+      'Expected an offer with deposits by ERC-3009, got one with deposits by Permit2, which the vault does not sign. Nothing was signed. Pay by an entry of scheme exact.',
+    )
   const { decimals, symbol } = terms.asset
   const atomic = (name: string, value: unknown): bigint => {
     const read = claimedAmount(value, decimals)

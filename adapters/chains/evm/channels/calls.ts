@@ -5,10 +5,15 @@ import {
   type ChannelOnChain,
   claimable,
 } from '../../../../core/domain/channel.ts'
-import { BATCH_SETTLEMENT_ADDRESS, ERC3009_COLLECTOR_ADDRESS } from '../../../../core/domain/channelHashes.ts'
+import {
+  BATCH_SETTLEMENT_ADDRESS,
+  ERC3009_COLLECTOR_ADDRESS,
+  PERMIT2_COLLECTOR_ADDRESS,
+} from '../../../../core/domain/channelHashes.ts'
 import { keccak256 } from '../../../../core/evm/hex.ts'
+import type { TokenPermit } from '../../../../core/evm/permit2.ts'
 import type { ContractCall } from '../../../../core/ports/chains/settler.ts'
-import type { DepositAuthorization } from '../../../../core/x402/channelPayment.ts'
+import type { Erc3009Deposit, Permit2Deposit } from '../../../../core/x402/channelPayment.ts'
 import type { Hex } from '../rpc/nodes.ts'
 
 const configParts = [
@@ -63,17 +68,47 @@ const configOf = (config: ChannelConfig) => ({
   salt: config.salt as Hex,
 })
 
-export function depositCall(
+export function erc3009DepositCall(
   config: ChannelConfig,
-  { amount, validAfter, validBefore, salt, signature }: DepositAuthorization,
+  { amount, validAfter, validBefore, salt, signature }: Erc3009Deposit,
 ): ContractCall {
   const collectorData = encode(
     [{ type: 'uint256' }, { type: 'uint256' }, { type: 'uint256' }, { type: 'bytes' }],
     [validAfter, validBefore, salt, signature as Hex],
   )
+  return depositCall(config, amount, ERC3009_COLLECTOR_ADDRESS, collectorData)
+}
+
+/** @param allowance a permit of the token, which the collector submits first. It may fail, because it may have been submitted before */
+export function permit2DepositCall(
+  config: ChannelConfig,
+  { amount, validBefore, signature, permit2: { nonce } }: Permit2Deposit,
+  allowance: TokenPermit | undefined,
+): ContractCall {
+  const collectorData = encode(
+    [{ type: 'uint256' }, { type: 'uint256' }, { type: 'bytes' }, { type: 'bytes' }],
+    [nonce, validBefore, signature as Hex, allowance === undefined ? '0x' : allowanceData(amount, allowance)],
+  )
+  return depositCall(config, amount, PERMIT2_COLLECTOR_ADDRESS, collectorData)
+}
+
+function allowanceData(amount: bigint, { deadline, signature }: TokenPermit): Hex {
+  const [r, s, v] = [signature.slice(2, 66), signature.slice(66, 130), signature.slice(130)]
+  return encode(
+    [{ type: 'uint256' }, { type: 'uint256' }, { type: 'uint8' }, { type: 'bytes32' }, { type: 'bytes32' }],
+    [amount, BigInt(deadline), Number(`0x${v}`), `0x${r}`, `0x${s}`],
+  )
+}
+
+function depositCall(
+  config: ChannelConfig,
+  amount: bigint,
+  collector: Hex,
+  collectorData: Hex,
+): ContractCall {
   const encoded = encode(
     [{ type: 'tuple', components: configParts }, { type: 'uint128' }, { type: 'address' }, { type: 'bytes' }],
-    [configOf(config), amount, ERC3009_COLLECTOR_ADDRESS, collectorData],
+    [configOf(config), amount, collector, collectorData],
   )
   return callOf(dataOf(selectors.deposit, encoded))
 }

@@ -5,10 +5,17 @@ import { type Abi, createPublicClient, type Hex, hashTypedData, http } from 'vie
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { baseSepolia } from 'viem/chains'
 import type { ChannelConfig } from '../../../../core/domain/channel.ts'
-import { BATCH_SETTLEMENT_ADDRESS, ChannelHashes } from '../../../../core/domain/channelHashes.ts'
+import {
+  BATCH_SETTLEMENT_ADDRESS,
+  ChannelHashes,
+  PERMIT2_COLLECTOR_ADDRESS,
+} from '../../../../core/domain/channelHashes.ts'
 import { readChannelPayment } from '../../../../core/x402/channelPayment.ts'
+import { channelPayload, permit2DepositTypedData } from '../../../../core/x402/channelTerms.ts'
 import batchSettlement from '../../../../localnet/evm/artefacts/BatchSettlement.json' with { type: 'json' }
 import { startLocalEvm } from '../../../../localnet/evm/startLocalEvm.ts'
+import { recoverSigner } from '../check/authorization.ts'
+import { depositPermitDigest, permit2Separator } from '../check/permit2.ts'
 import { createEvmChannelChain } from './channelChain.ts'
 
 const network = 'eip155:84532'
@@ -114,6 +121,55 @@ t.test('the payments of the official client are read whole', async (t) => {
   t.match(payment, { type: 'deposit', maxClaimable: 1_000n, deposit: { amount: 5_000n }, refundAmount: null })
   t.equal(chain.channelId(payment.config), payment.channelId)
   t.ok(chain.isSigned(payment.config.payerAuthorizer, payment.channelId, 1_000n, payment.signature))
+})
+
+t.test('a deposit by Permit2 has the form and the digest of the official client', async (t) => {
+  const account = privateKeyToAccount(generatePrivateKey())
+  const client = new BatchSettlementEvmScheme(account)
+  const offer = {
+    scheme: 'batch-settlement',
+    network,
+    amount: '1000',
+    asset: '0x036CbD53842c5426634e7929541eC2318f3dCF7e',
+    payTo: privateKeyToAccount(generatePrivateKey()).address,
+    maxTimeoutSeconds: 60,
+    extra: {
+      assetTransferMethod: 'permit2',
+      receiverAuthorizer: chainOf().authorizer,
+      withdrawDelay: 3_600,
+    },
+  } as const
+  const { payload } = await client.createPaymentPayload(2, offer)
+  const read = readChannelPayment(payload as Record<string, unknown>)
+  if (!read.ok) return t.fail(read.message)
+  const { config, channelId, deposit, maxClaimable, signature } = read.payment
+  if (deposit === null || !('permit2' in deposit)) return t.fail('no deposit by Permit2')
+  const { amount, validBefore, permit2 } = deposit
+  t.strictSame(permit2, {
+    from: account.address.toLowerCase(),
+    token: offer.asset.toLowerCase(),
+    amount: 5_000n,
+    spender: PERMIT2_COLLECTOR_ADDRESS,
+    nonce: permit2.nonce,
+    channelId,
+    allowance: undefined,
+  })
+  t.equal(await account.signTypedData(permit2DepositTypedData(network, deposit)), deposit.signature)
+  const voucher = { channelId, maxClaimable, signature }
+  t.strictSame(channelPayload('deposit', config, voucher, deposit), payload)
+
+  const authorization = {
+    from: permit2.from,
+    to: BATCH_SETTLEMENT_ADDRESS,
+    value: String(amount),
+    validAfter: '0',
+    validBefore: String(validBefore),
+    nonce: String(permit2.nonce),
+    signature: deposit.signature,
+  }
+  const part = { token: permit2.token, spender: permit2.spender, facilitator: null }
+  const digest = depositPermitDigest(permit2Separator(84_532), authorization, part, channelId)
+  t.equal(recoverSigner(digest, deposit.signature), permit2.from)
 })
 
 t.test('nothing but a payment by a channel is read', async (t) => {

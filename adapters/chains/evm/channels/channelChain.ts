@@ -11,7 +11,7 @@ import { chainIdOf, type Hex } from '../rpc/nodes.ts'
 import { addressOfKey, secp256k1 } from '../settle/transaction.ts'
 import {
   claimCall,
-  depositCall,
+  erc3009DepositCall,
   receiverCall,
   refundCall,
   settleCall,
@@ -20,6 +20,7 @@ import {
   together,
   unsettledIn,
 } from './calls.ts'
+import { Permit2Deposits } from './permit2Deposits.ts'
 
 /** As authorizer, it means that the payer itself has to sign. Such channels are not accepted. */
 const zeroAddress = `0x${'0'.repeat(40)}`
@@ -39,6 +40,7 @@ export interface EvmChannelChainOptions {
 export function createEvmChannelChain(options: EvmChannelChainOptions): ChannelChain {
   const { network, rpc, authorizerKeys, settler } = options
   const hashes = new ChannelHashes(chainIdOf(network))
+  const byPermit2 = new Permit2Deposits(rpc, chainIdOf(network))
   const keys = new Map(
     authorizerKeys.map((text) => {
       const key = Buffer.from(text.slice(2), 'hex')
@@ -96,7 +98,15 @@ export function createEvmChannelChain(options: EvmChannelChainOptions): ChannelC
       })
     },
 
-    deposit: (config, deposit, storeId) => settler.transact!(depositCall(config, deposit), storeId),
+    async deposit(config, deposit, storeId) {
+      if (!('permit2' in deposit)) return settler.transact!(erc3009DepositCall(config, deposit), storeId)
+      try {
+        const transact = (call: ContractCall) => settler.transact!(call, storeId)
+        return await byPermit2.make(config, hashes.channelId(config), deposit, transact)
+      } catch {
+        return { status: 'refused', isRevert: false, message: 'The gateway cannot query the chain now.' }
+      }
+    },
 
     claim(channels, isSettled = true) {
       const payees = new Map(

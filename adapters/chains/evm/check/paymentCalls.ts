@@ -20,7 +20,6 @@ import {
   wordOf,
 } from '../../../../core/evm/token.ts'
 import type { Refusal } from '../../../../core/ports/chains/settler.ts'
-import type { RpcRefused } from '../../../../core/rpc/post.ts'
 import type { Rpc, RpcCall } from '../../../../core/rpc/rpc.ts'
 import type { PaymentPayload } from '../../../../core/x402/types.ts'
 import { refuse, refuseForNow, sumInFlight } from '../../refusals.ts'
@@ -213,7 +212,7 @@ export class PaymentCalls {
       }
       if (!isRevert(simulated!.error)) return unavailable
       const explain = authorization.permit2 === undefined ? explainTransfer : explainPermit2
-      return await explain(rpc, asset, authorization, simulated!.error)
+      return await explain(rpc, asset, authorization, simulated!.error.message)
     } catch {
       return unavailable
     }
@@ -257,7 +256,7 @@ async function explainTransfer(
   rpc: Rpc,
   asset: string,
   authorization: Authorization,
-  error: RpcRefused,
+  message: string,
 ): Promise<Refusal> {
   const [used, balance] = await rpc.batch([
     reading(token.authorizationState(asset, authorization.from, authorization.nonce)),
@@ -273,14 +272,15 @@ async function explainTransfer(
   if (atomic !== undefined && atomic < BigInt(authorization.value)) {
     return refuse(reasons.balance, `The payer has ${atomic} atomic units, expected ${authorization.value}.`)
   }
-  return refuse(reasonOf(error.message), `The transfer would fail on chain: ${printable(error.message)}`)
+  return refuse(reasonOf(message), `The transfer would fail on chain: ${printable(message)}`)
 }
 
-async function explainPermit2(
+/** Finds out why a transfer by Permit2 would fail. @param message the node's */
+export async function explainPermit2(
   rpc: Rpc,
   asset: string,
   authorization: Authorization,
-  error: RpcRefused,
+  message: string,
 ): Promise<Refusal> {
   const { from, nonce, value } = authorization
   const [bitmap, balance, allowance] = await rpc.batch([
@@ -299,7 +299,7 @@ async function explainPermit2(
     return refuse(reasons.permit2Balance, `The payer has ${balanceAtomic} atomic units, expected ${value}.`)
   if (allowedAtomic !== undefined && allowedAtomic < BigInt(value))
     return allowanceMissing(asset, allowedAtomic, BigInt(value))
-  return refuse(reasons.permit2Simulation, `The transfer would fail on chain: ${printable(error.message)}`)
+  return refuse(reasons.permit2Simulation, `The transfer would fail on chain: ${printable(message)}`)
 }
 
 const allowanceMissing = (asset: string, allowedAtomic: bigint, neededAtomic: bigint): Refusal => ({

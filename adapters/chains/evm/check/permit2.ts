@@ -157,11 +157,13 @@ function structOf(words: number, type: string): Buffer {
 }
 
 const permissionsType = 'TokenPermissions(address token,uint256 amount)'
+/** The types of the parts follow in alphabetical order. */
 const permitType = (witnessType: string): string =>
-  `PermitWitnessTransferFrom(TokenPermissions permitted,address spender,uint256 nonce,uint256 deadline,Witness witness)${permissionsType}${witnessType}`
+  `PermitWitnessTransferFrom(TokenPermissions permitted,address spender,uint256 nonce,uint256 deadline,${witnessType.split('(')[0]} witness)${[permissionsType, witnessType].toSorted().join('')}`
 const witnessTypes = {
   exact: 'Witness(address to,uint256 validAfter)',
   upto: 'Witness(address to,address facilitator,uint256 validAfter)',
+  deposit: 'DepositWitness(bytes32 channelId)',
 } as const
 
 // One buffer serves every hash of a struct, because hashing is synchronous and no other call can use the buffer meanwhile.
@@ -169,6 +171,10 @@ const permissions = structOf(3, permissionsType)
 const structs = {
   exact: { witness: structOf(3, witnessTypes.exact), permit: structOf(6, permitType(witnessTypes.exact)) },
   upto: { witness: structOf(4, witnessTypes.upto), permit: structOf(6, permitType(witnessTypes.upto)) },
+  deposit: {
+    witness: structOf(2, witnessTypes.deposit),
+    permit: structOf(6, permitType(witnessTypes.deposit)),
+  },
 }
 
 /** Hash of Permit2's EIP-712 domain on a chain, which has no version. @see https://eips.ethereum.org/EIPS/eip-712 */
@@ -184,15 +190,39 @@ export function permit2Separator(chainId: number): Uint8Array {
 /** The 32 bytes that a payer signs for Permit2's `permitWitnessTransferFrom`. Numbers must fit in 256 bits. */
 export function permit2Digest(
   separator: Uint8Array,
-  { to, value, nonce, validBefore, validAfter }: Authorization,
+  authorization: Authorization,
   { token, spender, facilitator }: Permit2Part,
 ): Uint8Array {
+  const { to, validAfter } = authorization
   const { witness, permit } = structs[facilitator === null ? 'exact' : 'upto']
-  permissions.write(token.slice(2), 32 + 12, 20, 'hex')
-  writeUint(permissions, value, 64)
   witness.write(to.slice(2), 32 + 12, 20, 'hex')
   if (facilitator !== null) witness.write(facilitator.slice(2), 64 + 12, 20, 'hex')
   writeUint(witness, validAfter, witness.length - 32)
+  return permitDigest(separator, permit, witness, authorization, token, spender)
+}
+
+/** The 32 bytes that a payer signs for a deposit into a payment channel by Permit2. Its witness is the channel. */
+export function depositPermitDigest(
+  separator: Uint8Array,
+  authorization: Authorization,
+  { token, spender }: Permit2Part,
+  channelId: string,
+): Uint8Array {
+  const { witness, permit } = structs.deposit
+  witness.write(channelId.slice(2), 32, 32, 'hex')
+  return permitDigest(separator, permit, witness, authorization, token, spender)
+}
+
+function permitDigest(
+  separator: Uint8Array,
+  permit: Buffer,
+  witness: Buffer,
+  { value, nonce, validBefore }: Authorization,
+  token: string,
+  spender: string,
+): Uint8Array {
+  permissions.write(token.slice(2), 32 + 12, 20, 'hex')
+  writeUint(permissions, value, 64)
   permit.set(keccak256(permissions), 32)
   permit.write(spender.slice(2), 64 + 12, 20, 'hex')
   writeUint(permit, nonce, 96)
