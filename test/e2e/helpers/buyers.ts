@@ -131,6 +131,8 @@ export interface Receipt {
   readonly payer?: string
   readonly amount?: string
   readonly errorReason?: string
+  /** Of payment channels. */
+  readonly extra?: object
 }
 
 export async function read(response: Response): Promise<Bought> {

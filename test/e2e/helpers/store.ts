@@ -4,7 +4,7 @@ import type { ConfigFile } from './config.ts'
 export interface LinkFields {
   readonly url: string
   readonly slug: string
-  readonly price: string
+  readonly price: string | object
   readonly settle?: 'after' | 'before'
   readonly responseMode?: 'wrap' | 'raw'
 }
