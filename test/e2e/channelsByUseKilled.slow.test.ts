@@ -15,7 +15,10 @@ const KILLS = 2
 
 t.test('through kills, calls are charged what they have used, and never the most instead', async (t) => {
   const chains = await startChains(t)
-  const config = await writeConfig(t, chains, { evm: channelsSection({ minDeposit: '1' }) })
+  const config = await writeConfig(t, chains, {
+    evm: channelsSection({ minDeposit: '1' }),
+    sections: { log: { level: 'info', format: 'json' } },
+  })
   const api = await startApi(t)
   const costOf = (url: string) => new URL(url, 'http://api').searchParams.get('cost')!
   api.answerWith((request, response) => {

@@ -23,7 +23,8 @@ t.test('tollgate pay goes on from what each call has used', async (t) => {
   const privateKey = generatePrivateKey()
   const { address } = privateKeyToAccount(privateKey)
   await evm.mintUsdc(address, 10_000_000n)
-  const payments = createPaymentFiles(`${t.testdir()}/payments`)
+  const folder = t.testdir()
+  const payments = createPaymentFiles(`${folder}/payments`)
   const optionsOf = (cost: number, more: Partial<PayOptions> = {}): PayOptions => ({
     url: `${url}?cost=${cost}`,
     wallets: { eip155: createEvmBuyer({ privateKey, rpcUrl: evm.rpcUrl }) },
@@ -45,7 +46,7 @@ t.test('tollgate pay goes on from what each call has used', async (t) => {
   t.match(await pay(0), paid('0.00', '0.096'))
   t.match(await pay(1_000), paid('0.001', '0.095'))
   // Another machine has the same wallet, and no record of the channel.
-  const other = createPaymentFiles(`${t.testdir()}/other`)
+  const other = createPaymentFiles(`${folder}/other`)
   const elsewhere = await pay(2_000, { deposit: '0.1', payments: other })
   t.match(
     elsewhere,

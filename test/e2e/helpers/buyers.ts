@@ -131,7 +131,8 @@ export interface Receipt {
   readonly payer?: string
   readonly amount?: string
   readonly errorReason?: string
-  readonly extra?: Readonly<Record<string, unknown>>
+  /** Of payment channels. */
+  readonly extra?: object
 }
 
 export async function read(response: Response): Promise<Bought> {
