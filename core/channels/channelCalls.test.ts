@@ -1,4 +1,5 @@
 import t, { type Test } from 'tap'
+import { testClock } from '../../test/contracts/samples.ts'
 import { openTestStore } from '../../test/helpers/store/testStore.ts'
 import type { ChannelOnChain } from '../domain/channel.ts'
 import type { ServedLink } from '../domain/link.ts'
@@ -34,8 +35,8 @@ const deposited: ChannelOnChain = {
 }
 
 /** A process with a channel of which the contract is read again while its row is written. */
-async function startReading(t: Test, state: ChannelOnChain, later: ChannelOnChain) {
-  const { leases, mailbox, channels: stored } = openTestStore()
+async function startReading(t: Test, state: ChannelOnChain, later: ChannelOnChain, clock = testClock()) {
+  const { leases, mailbox, channels: stored } = openTestStore({ clock })
   let now = state
   const chain = {
     network,
@@ -67,6 +68,7 @@ async function startReading(t: Test, state: ChannelOnChain, later: ChannelOnChai
       channels: offered,
       priceAtomic: 10n,
       minDepositAtomic: 10n,
+      terms: { scheme: 'batch-settlement', asset: config.token, extra: {} },
       receiver: config.receiver,
       token: config.token,
       terms: { scheme: 'batch-settlement', extra: {} } as Partial<ChannelOffer['terms']>,
@@ -115,3 +117,29 @@ t.test('what was read of a new channel while its row was written reaches the row
   t.equal(await calls.admit(call('voucher'), link), undefined)
   t.match(await stored.take(id, lease.current.id), { channel: { balance: 100n, pendingWithdrawal: 80n } })
 })
+
+t.test(
+  'a call that has cost nothing is a new one after five seconds, also if its row was taken again',
+  async (t) => {
+    const response = {
+      status: 200,
+      headers: [],
+      mediaType: 'text/plain',
+      body: new Uint8Array(),
+      receipt: 'receipt',
+    }
+    for (const [laterMs, known] of [
+      [4_000, { receipt: 'receipt' }],
+      [6_000, undefined],
+    ] as const) {
+      const clock = testClock()
+      const { calls, call } = await startReading(t, deposited, deposited, clock)
+      const first = call('voucher')
+      t.equal(await calls.admit(first, link), undefined)
+      await calls.charge(first, link, response, 0n)
+      for (const open of calls.book.all) calls.book.drop(open)
+      clock.nowMs += laterMs
+      t.match(await calls.admit(call('voucher'), link), known as object)
+    }
+  },
+)

@@ -33,8 +33,8 @@ export class OpenChannel {
   channel: Channel
   /** The call that was charged last, until it is claimed. */
   last: ChargedCall | null
-  /** When it was charged, by this machine's monotonic clock, in ms. For a row that was taken, when that was. */
-  lastAtMs = performance.now()
+  /** When it was charged, by this machine's monotonic clock, in ms. */
+  lastAtMs: number
   /**
    * True until the first charge, if the row may lack calls: a database that was restored or has lost its last commits. Only then, a
    * voucher over more than the next total is accepted, because its payer has signed for the calls that the row lacks: they have cost
@@ -63,6 +63,7 @@ export class OpenChannel {
   constructor(channel: Channel, owned: OwnedChannel | undefined, readAtMs: number) {
     this.channel = channel
     this.last = owned?.last ?? null
+    this.lastAtMs = performance.now() - (owned?.lastAgeMs ?? 0)
     this.refund = owned?.refund ?? null
     this.mayBeBehind = owned?.isAbandoned ?? false
     this.isStored = owned !== undefined

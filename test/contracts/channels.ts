@@ -74,11 +74,12 @@ const call = (voucherTotal: bigint, requestHash = 'request'): ChargedCall => ({
 /** What every database promises about payment channels. */
 export async function channelsContract(t: Test, make: Make): Promise<void> {
   t.test('a channel is stored once and charged call by call', async (t) => {
-    const { channels } = await make(t)
+    const { channels, clock } = await make(t)
     t.equal(await channels.take(sample().id, 1), undefined, 'unknown')
     t.same(await channels.open(sample(), 1), {
       channel: sample(),
       last: null,
+      lastAgeMs: 0,
       refund: null,
       isAbandoned: false,
     })
@@ -114,6 +115,8 @@ export async function channelsContract(t: Test, make: Make): Promise<void> {
       const taken = { last: { isStored: response !== null, identifier: `order-${i}` } }
       t.match(await channels.take(sample().id, 1), taken, 'the identifier is kept without the response, too')
     }
+    clock.nowMs += 6_000
+    t.match(await channels.take(sample().id, 1), { lastAgeMs: 6_000 })
   })
 
   t.test('a call that has used less than its voucher allows is charged what it has used', async (t) => {

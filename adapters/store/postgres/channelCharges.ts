@@ -24,11 +24,11 @@ const charges = `
       unclaimed_since_ms = coalesce(c.unclaimed_since_ms, CASE WHEN g.amount <> '0' THEN $16::bigint END)
     FROM given g WHERE c.id = g.id AND c.charged = g.before AND c.owner = g.owner RETURNING g.*
   ), kept AS (
-    INSERT INTO channel_responses (id, request_hash, voucher_total, status, headers, media_type, body, receipt)
-    SELECT id, request_hash, voucher_total, status, headers, media_type, body, receipt FROM charged
+    INSERT INTO channel_responses (id, request_hash, voucher_total, charged_at_ms, status, headers, media_type, body, receipt)
+    SELECT id, request_hash, voucher_total, $16, status, headers, media_type, body, receipt FROM charged
     ON CONFLICT (id) DO UPDATE SET request_hash = excluded.request_hash, voucher_total = excluded.voucher_total,
-      status = excluded.status, headers = excluded.headers, media_type = excluded.media_type, body = excluded.body,
-      receipt = excluded.receipt
+      charged_at_ms = excluded.charged_at_ms, status = excluded.status, headers = excluded.headers,
+      media_type = excluded.media_type, body = excluded.body, receipt = excluded.receipt
     RETURNING id
   ), added AS (
     INSERT INTO channel_sums (id, link_id, at, calls, amount)

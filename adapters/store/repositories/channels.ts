@@ -105,11 +105,14 @@ export const callOf = ({
 }: Pick<ChannelCharge, 'requestHash' | 'identifier'>): string =>
   identifier === null ? requestHash : `${requestHash}:${identifier}`
 
-const chargedCallOf = (stored: {
+interface LastRow {
   readonly request_hash: string
   readonly voucher_total: string
+  readonly charged_at_ms: number
   readonly status: number
-}): ChargedCall => {
+}
+
+const chargedCallOf = (stored: LastRow): ChargedCall => {
   const [requestHash = '', identifier = null] = stored.request_hash.split(':')
   return {
     requestHash,
@@ -131,12 +134,13 @@ function* take(tx: Tx, id: Uint8Array, owner: number): Steps<OwnedChannel | Owne
   }
   const isAbandoned = found.owner !== null && found.owner !== owner
   if (found.owner !== owner) yield* tx.run`UPDATE channels SET owner = ${owner} WHERE id = ${id}`
-  const stored = yield* tx.one<{ request_hash: string; voucher_total: string; status: number }>`
-    SELECT request_hash, voucher_total, status FROM channel_responses WHERE id = ${id}`
+  const stored =
+    yield* tx.one<LastRow>`SELECT request_hash, voucher_total, charged_at_ms, status FROM channel_responses WHERE id = ${id}`
   const last = stored === undefined ? null : chargedCallOf(stored)
   const { sent_refund_nonce: nonce, sent_refund_amount: amount } = found
   const refund = nonce === null ? null : { nonce: BigInt(nonce), amount: BigInt(amount!) }
-  return { channel: channelOf(found), last, refund, isAbandoned }
+  const lastAgeMs = stored === undefined ? 0 : tx.nowMs - stored.charged_at_ms
+  return { channel: channelOf(found), last, lastAgeMs, refund, isAbandoned }
 }
 
 export const channelWrites = {

@@ -27,11 +27,12 @@ function argsOf(charge: ChannelCharge, nowMs: number): ChargeArgs {
       signed === before + amountAtomic ? charged : String(signed),
     ],
     response === null
-      ? [id, callOf(charge), String(charge.voucherTotal), 0, '[]', '', '', '']
+      ? [id, callOf(charge), String(charge.voucherTotal), nowMs, 0, '[]', '', '', '']
       : [
           id,
           callOf(charge),
           String(charge.voucherTotal),
+          nowMs,
           response.status,
           JSON.stringify(response.headers),
           response.mediaType,

@@ -16,6 +16,7 @@ export type ChargeArgs = readonly [
     id: string,
     requestHash: string,
     voucherTotal: string,
+    chargedAtMs: number,
     status: number,
     headers: string,
     mediaType: string,
@@ -39,11 +40,11 @@ export function channelOperations(database: DatabaseSync) {
   const chargeFirst = database.prepare(`UPDATE channels SET charged = ?1, signed = ?7, signature = unhex(?2),
     unclaimed_since_ms = coalesce(unclaimed_since_ms, ?3) WHERE ${isLast}`)
   const keep = database.prepare(`
-    INSERT INTO channel_responses (id, request_hash, voucher_total, status, headers, media_type, body, receipt)
-    VALUES (unhex(?), ?, ?, ?, ?, ?, ?, ?)
+    INSERT INTO channel_responses (id, request_hash, voucher_total, charged_at_ms, status, headers, media_type, body, receipt)
+    VALUES (unhex(?), ?, ?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT (id) DO UPDATE SET request_hash = excluded.request_hash, voucher_total = excluded.voucher_total,
-      status = excluded.status, headers = excluded.headers, media_type = excluded.media_type, body = excluded.body,
-      receipt = excluded.receipt`)
+      charged_at_ms = excluded.charged_at_ms, status = excluded.status, headers = excluded.headers,
+      media_type = excluded.media_type, body = excluded.body, receipt = excluded.receipt`)
   const add = database.prepare(`
     INSERT INTO channel_sums (id, link_id, at, calls, amount) VALUES (unhex(?), ?, ?, 1, ?)
     ON CONFLICT (id, link_id, at) DO UPDATE
@@ -52,9 +53,9 @@ export function channelOperations(database: DatabaseSync) {
     /** @returns false if the row has another total or owner */
     chargeChannel([total, response, sum]: ChargeArgs): boolean {
       if (chargeOn.run(...total).changes === 0 && chargeFirst.run(...total).changes === 0) return false
-      const [id, requestHash, voucherTotal, status, headers, mediaType, body, receipt] = response
+      const [id, requestHash, voucherTotal, chargedAtMs, status, headers, mediaType, body, receipt] = response
       const bytes = Buffer.from(body, 'latin1')
-      keep.run(id, requestHash, voucherTotal, status, headers, mediaType, bytes, receipt)
+      keep.run(id, requestHash, voucherTotal, chargedAtMs, status, headers, mediaType, bytes, receipt)
       add.run(...sum)
       return true
     },

@@ -14,6 +14,8 @@ export interface OwnedChannel {
   readonly channel: Channel
   /** The call that was charged last, until it is claimed. Null otherwise. */
   readonly last: ChargedCall | null
+  /** How long ago it was charged, in ms. 0 if there is none. */
+  readonly lastAgeMs: number
   /** The last refund that was sent. Null if none was, or it has failed. */
   readonly refund: SentRefund | null
   /** True if the process that owned the row before has ended without a release, so that the row may lack its last calls. */

@@ -158,7 +158,7 @@ const limits: Readonly<Record<string, readonly [requests: number, args: (i: numb
         [{ storeId: 's1', receiver: hex('03', 20), token: hex('05', 20), dueAtomic: BigInt(i) }],
       ],
     ],
-    'channels.release': [2, () => [[channelId, hex('c2', 32)], 1, null]],
+    'channels.release': [1, () => [[channelId, hex('c2', 32)], 1, null]],
     'webhooks.remove': [2, (i) => [`e${i}`]],
   }
 

@@ -45,6 +45,7 @@ export const channels = `
     id bytea PRIMARY KEY,
     request_hash text COLLATE "C" NOT NULL,
     voucher_total text COLLATE "C" NOT NULL,
+    charged_at_ms bigint NOT NULL,
     status bigint NOT NULL,
     headers text COLLATE "C" NOT NULL,
     media_type text COLLATE "C" NOT NULL,

@@ -47,6 +47,7 @@ export const channels = [
     id BLOB PRIMARY KEY NOT NULL,
     request_hash TEXT NOT NULL, -- hash of the request, and after a colon the identifier of the payment
     voucher_total TEXT NOT NULL,
+    charged_at_ms INTEGER NOT NULL,
     status INTEGER NOT NULL, -- 0: the response is not stored
     headers TEXT NOT NULL, -- a JSON list: name, value, name, value …
     media_type TEXT NOT NULL,
