@@ -46,7 +46,7 @@ t.test('an amount that was given back never reads as money that went to the sell
     action: 'GIVE_BACK',
     currency: 'USDC',
     status: 'AUTO_APPROVED',
-    details: { seq: 1, amount: '0.75', recipient: '0xdead', chain: 'base', note: 'it cost less' },
+    details: { seq: 1, amount: '0.75', recipient: '0xdead', chain: 'base', note: 'it cost less' } as never,
   }
   t.match(wordsOfEntry(entry), {
     what: 'Give back to the budget',
