@@ -183,3 +183,20 @@ t.test('an agent with many payments fills no memory, and its oldest ones give no
   t.strictSame(usesOf(budget), all(1_499n, 1n))
   await end()
 })
+
+t.test('an agent with many payments takes nothing from what another agent gets back', async (t) => {
+  const folder = t.testdir()
+  const clock = new ManualClock()
+  const first = openJournals(folder, { clock })
+  const spends = [{ asset: usd, amount: 5n, recipient: 'bob' }]
+  first.budget.reserve({ id: 'other', agentId: 'eve', spends, limits: [] })
+  first.budget.notePartial('other', claim)
+  first.budget.commit('other')
+  for (let i = 0; i < 1_500; i++) pay(first.budget, `p${i}`, 1n)
+  await first.end()
+  const { budget, end } = openJournals(folder, { clock })
+  t.equal(budget.partial().length, 1_001)
+  await budget.giveBack('other', 2n)
+  t.match(budget.used({ kind: 'agent', agentId: 'eve' }, usd), { spent: 3n, givenBack: 2n })
+  await end()
+})

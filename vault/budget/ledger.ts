@@ -1,7 +1,7 @@
 const DAY_MS = 86_400_000
 const REMEMBERED_IDS = 10_000
-/** Maximum payments of which part may be given back. Without the limit, an agent could fill the memory. */
-const MAX_PARTIAL = 1_000
+/** Maximum payments of one agent of which part may be given back. Without the limit, an agent could fill the memory. */
+const MAX_PARTIAL_PER_AGENT = 1_000
 /** The day of an open reservation whose own day has passed. It counts on no day. */
 const over = -1
 /** Maximum charges and ids per snapshot row, so that each row stays small. */
@@ -165,7 +165,10 @@ export class BudgetLedger {
   #note({ id, claim, charges = this.#chargesOf(id) }: Extract<BudgetChange, { t: 'partial' }>): void {
     if (charges === undefined) return
     this.#partial.set(id, { charges, claim })
-    if (this.#partial.size > MAX_PARTIAL) this.#partial.delete(this.#partial.keys().next().value!)
+    if (this.#partial.size <= MAX_PARTIAL_PER_AGENT) return
+    const agent = agentOf(charges)
+    const own = [...this.#partial].filter(([, one]) => agentOf(one.charges) === agent)
+    if (own.length > MAX_PARTIAL_PER_AGENT) this.#partial.delete(own[0]![0])
   }
 
   /** The charges of an open reservation that counts on the latest day. */
@@ -213,6 +216,9 @@ export class BudgetLedger {
 function keyOf(subject: string, asset: string): string {
   return JSON.stringify([subject, asset])
 }
+
+/** The agent is the first subject that a request charges. */
+const agentOf = ([first]: readonly Charge[]): string | undefined => first?.[0]
 
 const chargesIn = (totals: ReadonlyMap<string, bigint>): Charge[] =>
   [...totals].map(([key, amount]) => {

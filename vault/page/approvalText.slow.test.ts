@@ -2,7 +2,7 @@ import t from 'tap'
 import { startBrowser } from '../../test/helpers/vault/browser.ts'
 import { openPage, startPageVault } from '../../test/helpers/vault/page/openPage.ts'
 import { cards, noWait, partOf, result, show, withPayer } from '../../test/helpers/vault/page/payer.ts'
-import { signBody } from '../../test/helpers/vault/transfers.ts'
+import { payee, signBody, smallPayments, usdcOnBase } from '../../test/helpers/vault/transfers.ts'
 
 const browser = await startBrowser(t)
 
@@ -39,6 +39,27 @@ if (browser !== undefined) {
       t.strictSame(problems, [])
     },
   )
+
+  t.test('the budget on a card says that an amount that was given back does not count', async (t) => {
+    const vault = await startPageVault(t)
+    const agent = await vault.agent('shopper', ['wallet.base'])
+    await vault.api.policies.set(agent.id, smallPayments, vault.owner)
+    const { budget } = vault.vault
+    const asset = `eip155:8453/erc20:${usdcOnBase.toLowerCase()}`
+    const spends = [{ asset, amount: 1_000_000n, recipient: payee }]
+    budget.reserve({ id: 'paid', agentId: agent.id, spends, limits: [] })
+    budget.notePartial('paid', {})
+    budget.commit('paid')
+    await budget.giveBack('paid', 750_000n)
+    const { page } = await openPage(t, browser, vault)
+    await agent.call('POST', '/v1/vault/sign', signBody('2'), noWait)
+    const card = page.getByRole('article', { name: 'What shopper asks for' })
+    await card.getByText('2.25 of 20 USDC on Base').waitFor()
+    t.match(
+      await card.textContent(),
+      /2\.25 of 20 USDC on Base, including open requests\. Not counted: 0\.75 USDC, given back today/,
+    )
+  })
 
   t.test('a secret is handed out by a command that the card names; the page can only deny it', async (t) => {
     const vault = await startPageVault(t)

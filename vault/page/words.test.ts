@@ -1,4 +1,5 @@
 import t from 'tap'
+import { wordsOfEntry } from './app/activity/activityWords.ts'
 import { bytesOf, dayOf, spokenTime } from './app/words.ts'
 
 const now = new Date(2026, 10, 22, 14, 30)
@@ -35,5 +36,23 @@ t.test('a size is exact, however large', (t) => {
     '16 KiB',
     '1.2 KiB (1,234 bytes)',
   ])
+  t.end()
+})
+
+t.test('an amount that was given back never reads as money that went to the seller', (t) => {
+  const entry = {
+    timestamp: now.toISOString(),
+    agent: 'shopper',
+    action: 'GIVE_BACK',
+    currency: 'USDC',
+    status: 'AUTO_APPROVED',
+    details: { seq: 1, amount: '0.75', recipient: '0xdead', chain: 'base', note: 'it cost less' } as never,
+  }
+  t.match(wordsOfEntry(entry), {
+    what: 'Give back to the budget',
+    outcome: 'Done',
+    more: ['for a payment to 0xdead', 'on Base', 'it cost less'],
+  })
+  t.match(wordsOfEntry({ ...entry, action: 'SIGN' }), { more: ['to 0xdead', 'on Base', 'it cost less'] })
   t.end()
 })

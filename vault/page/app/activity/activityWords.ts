@@ -77,18 +77,19 @@ function sentence(name: string): string {
 /** One entry of the log in words. */
 export function wordsOfEntry({ agent, action, currency, status, claimed, found, details }: Entry) {
   const { amount, scope, recipient, chain, code, note, decision_hash } = details
+  const isGivenBack = action === 'GIVE_BACK'
   return {
     who: agent,
     what: wordsFor(actions, action),
     about: amount == null ? (scope ?? '') : `${amount} ${currency}`,
     // Actions of the owner and the vault need no approval.
     outcome:
-      action === 'GIVE_BACK' || (status === 'APPROVED' && /^(owner|vault)$/.test(agent))
+      isGivenBack || (status === 'APPROVED' && /^(owner|vault)$/.test(agent))
         ? 'Done'
         : wordsFor(outcomes, status),
     why: code == null ? '' : wordsFor(codes, code),
     more: [
-      recipient == null ? '' : `to ${recipient}`,
+      recipient == null ? '' : `${isGivenBack ? 'for a payment to' : 'to'} ${recipient}`,
       chain == null ? '' : `on ${chainTitle(chain)}`,
       amount == null || scope == null ? '' : scope,
       note ?? '',

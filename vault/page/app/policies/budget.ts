@@ -47,7 +47,7 @@ export function Budget({ agent, currency, chain }: ApprovalView) {
   const words = `${formatAmount(used, asset.decimals)}${limit} ${asset.symbol}`
   const percent = per_day === null || per_day === '0' ? 0 : Number((used * 100n) / BigInt(per_day))
   return lineOf(
-    html`${words} on ${chainTitle(asset.chain)}${reserved !== '0' && html`<span class="soft">, including open requests</span>`}${given_back !== '0' && html`<span class="soft">. Given back today: ${formatAmount(BigInt(given_back), asset.decimals)} ${asset.symbol}</span>`}`,
+    html`${words} on ${chainTitle(asset.chain)}${reserved !== '0' && html`<span class="soft">, including open requests</span>`}${given_back !== '0' && html`<span class="soft">. Not counted: ${formatAmount(BigInt(given_back), asset.decimals)} ${asset.symbol}, given back today</span>`}`,
     per_day !== null &&
       html`<meter min="0" max="100" high="80" value=${Math.min(100, percent)} aria-label=${words}></meter>`,
   )
