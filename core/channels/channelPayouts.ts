@@ -12,7 +12,7 @@ interface Deps {
 
 /**
  * Notes what was claimed and is not paid out to the sellers' wallets, so that it can be shown without a query of the chain. A claim pays
- * out at once, unless the wallet cannot receive. A refund claims and pays out nothing.
+ * out at once, as does a refund that claims, unless the wallet cannot receive.
  *
  * @param seen channels whose claimed total may have changed. The wallets that are owed money already are read too
  * @throws if the chain cannot be read

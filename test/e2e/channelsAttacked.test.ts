@@ -40,7 +40,7 @@ t.test('a state that was read before a refund does not replace the state after i
   t.equal(open.channel.balance, 10_000n)
   const voucher = await signVoucher(buyer, url, { max: 20_000n })
   t.match(await present(`${url}?n=1`, voucher), { status: 402 })
-  t.equal(await evm.balance(product.wallets.base), 0n)
+  t.equal(await evm.balance(product.wallets.base), 10_000n)
 })
 
 t.test('a withdrawal that is read while a call is charged is not forgotten', async (t) => {
