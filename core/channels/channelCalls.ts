@@ -1,10 +1,9 @@
-import { afterCharge, isPublic } from '../domain/channel.ts'
+import { afterCharge } from '../domain/channel.ts'
 import type { ServedLink } from '../domain/link.ts'
 import type { AtomicAmount } from '../domain/money.ts'
 import type { NetworkId } from '../domain/network.ts'
 import { isTollgateError } from '../errors/error.ts'
 import { checksumAddress } from '../evm/hex.ts'
-import { identifierTaken } from '../payments/refusals.ts'
 import type { Log } from '../ports/log.ts'
 import type { ChannelResponse, Channels } from '../ports/store/channels.ts'
 import type { Mailbox } from '../ports/store/mailbox.ts'
@@ -15,27 +14,28 @@ import {
   type ChannelReceipt,
   channelStateOf,
   correct,
-  purchaseIdOf,
   refuse,
   unavailable,
 } from './channelCall.ts'
 import { assertCovered, deposit } from './deposit.ts'
 import type { ChannelNetwork } from './offers.ts'
-import { type OpenChannel, type Turn, WAIT_MS } from './openChannel.ts'
+import { type OpenChannel, WAIT_MS } from './openChannel.ts'
 import { channelReasons as reasons } from './reasons.ts'
 import { refund } from './refund.ts'
-import { assertSigned, termsFault } from './voucherChecks.ts'
+import {
+  assertFreshIdentifier,
+  assertSigned,
+  assertUnclaimed,
+  isRepeat,
+  termsFault,
+  turnOf,
+} from './voucherChecks.ts'
 
 /**
  * A channel is not sold on if the chain was not read for this part of its withdrawal delay, because its payer could withdraw
  * unseen.
  */
 const UNREAD_PARTS = 3
-/**
- * How long a call that has cost nothing is repeated from its stored response, in ms. Its voucher's total stays the next one, so a later
- * call with the same request is a new call and no repeat.
- */
-const FREE_REPEAT_MS = 5_000
 
 export interface ChannelCallsDeps {
   readonly channels: Channels
@@ -249,6 +249,8 @@ export class ChannelCalls {
         if (granted === 'dropped') continue
       } else open.hold()
       call.held = open
+      // A claim may have published the voucher while the call waited.
+      assertUnclaimed(call, open)
       return open
     }
   }
@@ -289,51 +291,4 @@ export class ChannelCalls {
     this.book.drop(open)
     throw busy()
   }
-}
-
-/** A refund signs the total itself. */
-const turnOf = ({ payment, base, requestHash }: ChannelCall): Turn => ({
-  base: payment.type === 'refund' ? payment.maxClaimable : base,
-  requestHash,
-})
-
-/** Whether the call is the last charged one again, whose response is stored. */
-function isRepeat(
-  { payment, offer, requestHash, identifier }: ChannelCall,
-  { last, lastAtMs, channel }: OpenChannel,
-): boolean {
-  const { maxClaimable } = payment
-  if (last === null || !last.isStored || requestHash !== last.requestHash) return false
-  if (maxClaimable !== last.voucherTotal) return false
-  const isNext = maxClaimable === channel.charged + offer.priceAtomic
-  const isNamed = identifier !== null && identifier === last.identifier
-  return !isNext || isNamed || performance.now() - lastAtMs < FREE_REPEAT_MS
-}
-
-/** Refuses another call with the identifier of the last charged one. Only the payer learns that it was used. */
-function assertFreshIdentifier(call: ChannelCall, { last, channel }: OpenChannel): void {
-  const { identifier, payment, offer } = call
-  if (identifier === null || last === null || identifier !== last.identifier) return
-  const { maxClaimable } = payment
-  if (maxClaimable === last.voucherTotal && maxClaimable !== channel.charged + offer.priceAtomic) return
-  assertSigned(call)
-  throw identifierTaken({ purchaseId: purchaseIdOf(channel.id, last.voucherTotal) })
-}
-
-/**
- * Refuses a voucher that is claimed already, before it waits for the channel. Its signature is public, so a stranger could block the
- * channel with it, or buy calls if it allows more than was charged.
- */
-function assertUnclaimed(call: ChannelCall, open: OpenChannel): void {
-  const { channel } = open
-  const { maxClaimable, type } = call.payment
-  if (!isPublic(channel, maxClaimable) || (type === 'refund' && maxClaimable === channel.charged)) return
-  if (!open.isStored) return
-  assertSigned(call)
-  if (type === 'refund' || maxClaimable !== channel.charged + call.offer.priceAtomic)
-    throw correct(call, open)
-  throw refuse(
-    reasons.published,
-    'Expected a voucher that is not public, got one whose signature a claim has published. Nothing was charged. Pay this call in another way, or first a call at another price.',
-  )
 }
