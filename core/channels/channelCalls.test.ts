@@ -71,7 +71,6 @@ async function startReading(t: Test, state: ChannelOnChain, later: ChannelOnChai
       terms: { scheme: 'batch-settlement', asset: config.token, extra: {} },
       receiver: config.receiver,
       token: config.token,
-      terms: { scheme: 'batch-settlement', extra: {} } as Partial<ChannelOffer['terms']>,
     } as Partial<ChannelOffer> as ChannelOffer
     const validBefore = BigInt(Math.floor(Date.now() / 1_000) + 300)
     const deposit = { amount: 100n, validAfter: 0n, validBefore, salt: 1n, signature }

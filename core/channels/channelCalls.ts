@@ -14,7 +14,6 @@ import {
   type ChannelReceipt,
   channelStateOf,
   correct,
-  refuse,
   unavailable,
 } from './channelCall.ts'
 import { assertCovered, deposit } from './deposit.ts'
