@@ -193,34 +193,37 @@ t.test('a page of a seller gets an origin of its own, JSON needs none', async (t
   }
 })
 
-t.test('every answer of a seller, whoever hands it on, is not to be sniffed', async (t) => {
-  const kinds = { hello: 200, 'status-404': 404, 'status-500': 502 } as const
-  for (const [kind, status] of Object.entries(kinds)) {
-    const { url } = await startSeller(t, kind as keyof typeof kinds)
-    for (const [way, fields] of Object.entries({
-      free: {},
-      wrapped: { price: '0.10' },
-      raw: { price: '0.10', responseMode: 'raw' },
-      streamed: { price: '0.10', settle: 'before' },
-    } as const)) {
-      const link = await gateway.addLink({ slug: `sniff-${kind}-${way}`, url, ...fields })
-      const headers = { 'payment-signature': scriptedPayment(`sniff-${kind}-${way}`, '100000') }
-      // The second one is answered from the store.
-      for (const again of way === 'free' || status !== 200 ? [''] : ['', ', again']) {
-        const response = await fetch(link.url, { headers })
-        await response.arrayBuffer()
-        t.equal(
-          response.status,
-          way === 'free' && kind === 'status-500' ? 500 : status,
-          `${kind} ${way}${again}`,
-        )
-        if (response.status === 502) continue
-        t.equal(response.headers.get('x-content-type-options'), 'nosniff', `${kind} ${way}${again}`)
-        t.equal(response.headers.get('content-security-policy'), null, 'JSON needs no sandbox')
+t.test(
+  'every answer of a seller is not to be sniffed, also when another part of the gateway hands it on',
+  async (t) => {
+    const kinds = { hello: 200, 'status-404': 404, 'status-500': 502 } as const
+    for (const [kind, status] of Object.entries(kinds)) {
+      const { url } = await startSeller(t, kind as keyof typeof kinds)
+      for (const [way, fields] of Object.entries({
+        free: {},
+        wrapped: { price: '0.10' },
+        raw: { price: '0.10', responseMode: 'raw' },
+        streamed: { price: '0.10', settle: 'before' },
+      } as const)) {
+        const link = await gateway.addLink({ slug: `sniff-${kind}-${way}`, url, ...fields })
+        const headers = { 'payment-signature': scriptedPayment(`sniff-${kind}-${way}`, '100000') }
+        // The second one is answered from the store.
+        for (const again of way === 'free' || status !== 200 ? [''] : ['', ', again']) {
+          const response = await fetch(link.url, { headers })
+          await response.arrayBuffer()
+          t.equal(
+            response.status,
+            way === 'free' && kind === 'status-500' ? 500 : status,
+            `${kind} ${way}${again}`,
+          )
+          if (response.status === 502) continue
+          t.equal(response.headers.get('x-content-type-options'), 'nosniff', `${kind} ${way}${again}`)
+          t.equal(response.headers.get('content-security-policy'), null, 'JSON needs no sandbox')
+        }
       }
     }
-  }
-})
+  },
+)
 
 t.test('an answer head with line breaks or NUL is a 502 and nothing of it arrives', async (t) => {
   for (const kind of ['header-cr', 'header-lf', 'header-nul', 'header-space'] as const) {

@@ -48,7 +48,7 @@ t.test('many at the same time never spend more than the day allows', async (t) =
   t.equal(spent(), '20000000')
 })
 
-t.test('the vault and one recipient have limits of their own, whoever asks', async (t) => {
+t.test('the vault and one recipient have limits of their own for all agents', async (t) => {
   const { agent, vault } = await startWithPolicy(t)
   const other = await vault.agent('other', ['wallet.base'])
   await vault.api.policies.set('other', smallPayments, vault.owner)
@@ -134,7 +134,7 @@ t.test('what only costs a fee is asked for, and the day has so much room for fee
   t.match(responses.at(-1)!.body.error, { code: 'BUDGET_EXCEEDED_DAILY', message: /fees per day/ })
 })
 
-t.test('the vault has limits of its own for fees, whoever pays them', async (t) => {
+t.test('the vault has limits of its own for fees, for all payers', async (t) => {
   const { agent, vault } = await startWithPolicy(t)
   const other = await vault.agent('other', ['wallet.base'])
   await vault.api.policies.set('other', smallPayments, vault.owner)

@@ -62,7 +62,7 @@ t.test('each limit holds', async (t) => {
   })
 })
 
-t.test('what one address leaves lying costs nobody else a connection', async (t) => {
+t.test('what one address leaves lying costs no other address a connection', async (t) => {
   const maxTotalBufferedBytes = 2 * 1024 * 1024
   const limits = { maxTotalBufferedBytes, maxBufferedBytes: 1024 * 1024, framesPerSecondPerIp: 100_000 }
   const { url, stats } = await relayFor(t, { limits, trustProxy: true })
@@ -107,7 +107,7 @@ t.test('an address that holds many places makes room for one that holds none', a
   t.equal(await many[1]!.closed, 4002)
   const full = await wire(t, url, '10.0.0.4')
   full.send(frameTypes.attach, routeOf(keys.publicKey))
-  t.equal(await full.closed, 4002, 'places that are held evenly stay with whoever has them')
+  t.equal(await full.closed, 4002, 'places that are held evenly stay where they are')
 
   // The same for connections that are attached to nothing, regardless of the last bits of their address.
   await until(() => stats().connections === 4)
@@ -118,7 +118,7 @@ t.test('an address that holds many places makes room for one that holds none', a
   for (const one of [vault, own, ...others, many[0]!]) t.equal(one.socket.readyState, WebSocket.OPEN)
 })
 
-t.test('whoever connects and says nothing, or half of a request, is let go', async (t) => {
+t.test('a client that connects and says nothing, or half of a request, is let go', async (t) => {
   const { port } = await limited(t, { identifyMs: 50, maxConnectionsPerIp: 3 })
   const open = async (text: string) => {
     const socket = connect(port, '127.0.0.1')

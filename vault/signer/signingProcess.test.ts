@@ -41,7 +41,7 @@ t.test('a child that dies fails its requests cleanly, is told of once, and is no
   process.kill(pid, 'SIGKILL')
   for (const response of responses) await t.rejects(response, { code: 'SIGNER_LOST' })
   for (const id of ids)
-    await t.rejects(signer.sign(request(id)), { code: 'REQUEST_ID_USED' }, 'nobody knows how far it got')
+    await t.rejects(signer.sign(request(id)), { code: 'REQUEST_ID_USED' }, 'how far it got is unknown')
   await t.rejects(sign('evm-message', Buffer.from('next')), { code: 'SIGNER_LOST' }, 'the keys went with it')
   t.strictSame(lost, ['lost'])
   t.equal(signer.pid, undefined)
@@ -52,7 +52,7 @@ t.test('a child that dies fails its requests cleanly, is told of once, and is no
   t.strictSame(lost, ['lost'], 'an end that was asked for is no loss')
 })
 
-t.test('whoever has the other end of the pipe and no password gets signatures and no key', async (t) => {
+t.test('a process with the other end of the pipe and no password gets signatures and no key', async (t) => {
   const child = await startProcess(t)
   const bad = { code: 'BAD_PASSWORD' }
   const own = Buffer.alloc(32, 6)

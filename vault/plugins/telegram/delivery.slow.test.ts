@@ -213,7 +213,7 @@ t.test('a locked vault says so once, answers nothing, and goes on after it is un
   await endedCleanly(t, world)
 })
 
-t.test('the token comes from the environment or from a file that nobody else may read', async (t) => {
+t.test('the token comes from the environment or from a file that no other user may read', async (t) => {
   const dir = t.testdir({})
   const file = join(dir, 'token')
   const env = { ports: {} } as Parameters<typeof telegram.setup>[1]
