@@ -66,8 +66,7 @@ t.test(
   async (t) => {
     const { calls, begin } = start()
     const ofPayment = (validForMs: number) => ({
-      meter: { ended: 'whole' },
-      payment: { identity: { validBeforeMs: Date.now() + validForMs } },
+      meter: { ended: 'whole', chargeUntilMs: Date.now() + validForMs },
     })
     const charging = begin(ofPayment(60_000))
     const expired = begin(ofPayment(-1))

@@ -40,7 +40,10 @@ function tests(browser: Browser): void {
         refundNonce: 0n,
       }
       const config = { ...parties, token: token.toLowerCase(), withdrawDelay: 900, salt: '0x00' }
-      await channels.open({ ...state, id, network, storeId, config, charged: 0n, signature: null }, 1)
+      await channels.open(
+        { ...state, id, network, storeId, config, charged: 0n, signed: 0n, signature: null, published: null },
+        1,
+      )
       await channels.charge({
         id,
         owner: 1,
@@ -50,6 +53,8 @@ function tests(browser: Browser): void {
         linkId: 'one',
         amountAtomic: 1_250_000n * BigInt(i + 1),
         before: 0n,
+        signed: 1_250_000n * BigInt(i + 1),
+        voucherTotal: 1_250_000n * BigInt(i + 1),
         signature: `0x${'11'.repeat(65)}`,
         requestHash: '',
         identifier: null,

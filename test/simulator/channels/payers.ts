@@ -147,7 +147,7 @@ export async function callByChannel(
     const state = accepts.find(({ scheme }) => scheme === channelScheme)?.extra.channelState
     if (state !== undefined) hearState(payer, state)
     else if (mustDeposit.includes(error)) payer.balance = 0n
-    else if (error !== channelReasons.depositSimulation && error !== channelReasons.depositFailed)
+    else if (!mayDepositAgain.includes(error))
       world.misuse ??= new Error(`${payer.name} was refused for ${error}: ${got.body}`)
     if (error === channelReasons.exceedsBalance && payment.type === 'deposit') payer.depositFactor = 10n
     payment = nextPayment(world, payer)
@@ -155,6 +155,12 @@ export async function callByChannel(
   return false
 }
 
+/** Nothing was deposited, so the payer makes another deposit. */
+const mayDepositAgain: readonly string[] = [
+  channelReasons.depositSimulation,
+  channelReasons.depositFailed,
+  channelReasons.validBefore,
+]
 const mustDeposit: readonly string[] = [channelReasons.exceedsBalance, channelReasons.notFound]
 
 interface ChannelState {
