@@ -101,6 +101,31 @@ t.test('a claim whose block leaves the chain is sent again', async (t) => {
   t.match(await earnings(product), { chargedAtomic: 30_000n, claimedAtomic: 30_000n })
 })
 
+t.test('nothing is sold against a refund whose block leaves the chain and comes back', async (t) => {
+  const { product, evm, url, buyer, api } = await startSale(t)
+  const { chains, wallets } = product
+  const sent: unknown[] = []
+  evm.rpc.onCall((method, [raw]) => {
+    if (method.startsWith('eth_sendRawTransaction')) sent.push(raw)
+  })
+  const before = await chains.evm.blockNumber()
+  t.match(await buyer.scheme.refund(url), { success: true })
+  await chains.evm.reorg(Number((await chains.evm.blockNumber()) - before))
+  await watchNow(product)
+  t.match(openChannel(product), { channel: { balance: 100_000n }, pendingRefund: { amount: 90_000n } })
+  const voucher = await signVoucher(buyer, url, { max: 20_000n })
+  t.match(await present(`${url}?n=1`, voucher), {
+    status: 402,
+    body: { error: { reason: /exceeds_balance/ } },
+  })
+  for (const raw of sent) await chains.evm.rpc('eth_sendRawTransaction', raw)
+  await watchNow(product)
+  t.match(openChannel(product), { channel: { balance: 10_000n, totalClaimed: 10_000n }, pendingRefund: null })
+  t.equal(await evm.balance(wallets.base), 10_000n)
+  t.equal(await evm.balance(buyer.address), 49_990_000n)
+  t.equal(api.calls.length, 1)
+})
+
 t.test('a claim whose block leaves the chain after its gateway has ended is sent again', async (t) => {
   const { product, evm } = await startSale(t, { claimAmount: '0.01' })
   const { store, ports, chains } = product.tollgate.stack
