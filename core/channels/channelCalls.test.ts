@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
 import { testClock } from '../../test/contracts/samples.ts'
 import { openTestStore } from '../../test/helpers/store/testStore.ts'
-import type { ChannelOnChain } from '../domain/channel.ts'
+import { type ChannelOnChain, withState } from '../domain/channel.ts'
 import type { ServedLink } from '../domain/link.ts'
 import type { NetworkId } from '../domain/network.ts'
 import type { ChannelChain } from '../ports/chains/channelChain.ts'
@@ -63,7 +63,7 @@ async function startReading(t: Test, state: ChannelOnChain, later: ChannelOnChai
   const networks = new Map<NetworkId, ChannelNetwork>([[network, offered as ChannelNetwork]])
   const calls = new ChannelCalls({ channels, networks, lease, mailbox, log })
   t.teardown(() => calls.close())
-  const call = (type: ChannelPayment['type']) => {
+  const call = (type: ChannelPayment['type'], maxClaimable = 10n) => {
     const offer = {
       channels: offered,
       priceAtomic: 10n,
@@ -80,7 +80,7 @@ async function startReading(t: Test, state: ChannelOnChain, later: ChannelOnChai
         type,
         config,
         channelId: id,
-        maxClaimable: 10n,
+        maxClaimable,
         signature,
         deposit: type === 'deposit' ? deposit : null,
         refundAmount: null,
@@ -140,5 +140,32 @@ t.test(
       clock.nowMs += laterMs
       t.match(await calls.admit(call('voucher'), link), known as object)
     }
+  },
+)
+
+t.test(
+  'the last call is repeated from its response although a claim of the one before is seen only then',
+  async (t) => {
+    const { calls, call } = await startReading(t, deposited, deposited)
+    const response = {
+      status: 200,
+      headers: [],
+      mediaType: 'text/plain',
+      body: new Uint8Array(),
+      receipt: 'receipt',
+    }
+    for (const maxClaimable of [10n, 20n]) {
+      const one = call('voucher', maxClaimable)
+      t.equal(await calls.admit(one, link), undefined)
+      await calls.charge(one, link, response, 10n)
+    }
+    const [open] = calls.book.all
+    open!.channel = withState(open!.channel, { ...deposited, totalClaimed: 10n })
+    t.match(await calls.admit(call('voucher', 20n), link), { receipt: 'receipt' })
+    t.throws(
+      () => calls.admit(call('voucher', 10n), link),
+      { code: 'invalid_payment' },
+      'a claimed one buys nothing',
+    )
   },
 )
