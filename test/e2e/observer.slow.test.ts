@@ -1,7 +1,7 @@
 import t from 'tap'
 import { encodeFunctionData, type Hex, multicall3Abi } from 'viem'
 import { readAuthorization } from '../../adapters/chains/evm/check/authorization.ts'
-import { payCall } from '../../adapters/chains/evm/check/paymentCalls.ts'
+import { payCall } from '../../adapters/chains/evm/check/transferCalls.ts'
 import { multicall3 } from '../../adapters/chains/evm/settle/multicall.ts'
 import { decodeHeader } from '../../core/x402/header.ts'
 import { newBuyer, present } from './helpers/buyers.ts'

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { readAuthorization } from '../../adapters/chains/evm/check/authorization.ts'
-import { payCall } from '../../adapters/chains/evm/check/paymentCalls.ts'
+import { payCall } from '../../adapters/chains/evm/check/transferCalls.ts'
 import type { Hex } from '../../adapters/chains/evm/rpc/nodes.ts'
 import { sendFrom } from '../helpers/localnet/sendToken.ts'
 import { newBuyer, present } from './helpers/buyers.ts'

@@ -1,5 +1,5 @@
 import { parseTransaction } from 'viem/utils'
-import { transfersIn } from '../../adapters/chains/evm/check/paymentCalls.ts'
+import { transfersIn } from '../../adapters/chains/evm/check/transferCalls.ts'
 import { evmPaymentKey, evmPaymentKeyPrefix } from '../../core/domain/payment.ts'
 import { keccak256 } from '../../core/evm/hex.ts'
 import { addressWord, topics, uintWord } from '../../core/evm/token.ts'

@@ -15,7 +15,7 @@ import {
 } from '../../../test/helpers/chains/evm/settler.ts'
 import { recoverOne } from '../../../test/helpers/chains/recoverOne.ts'
 import { openTestStore } from '../../../test/helpers/store/testStore.ts'
-import { transfersIn } from './check/paymentCalls.ts'
+import { transfersIn } from './check/transferCalls.ts'
 
 const settlingAddress = mnemonicToAccount(LOCAL_EVM_MNEMONIC, { addressIndex: 3 }).address
 

@@ -9,9 +9,9 @@ import { type Log, silentLog } from '../../../core/ports/log.ts'
 import { verifyEd25519 } from '../../../core/solana/ed25519.ts'
 import { decodeStrictBase64 } from '../../../core/x402/header.ts'
 import { signInText } from '../../../core/x402/signInText.ts'
+import { AccountCode } from '../evm/check/accountCode.ts'
 import { recoverSigner } from '../evm/check/authorization.ts'
 import { createContractJudge } from '../evm/check/contractSignature.ts'
-import { AccountCode } from '../evm/check/paymentCalls.ts'
 import { createEvmRpc } from '../evm/rpc/nodes.ts'
 
 /** Gas limit of a contract wallet's own check. A check with a passkey uses about 350,000. */

@@ -6,10 +6,12 @@ import type { ContractCall, Refusal, TransactOutcome } from '../../../../core/po
 import type { Rpc } from '../../../../core/rpc/rpc.ts'
 import type { Permit2Deposit } from '../../../../core/x402/channelPayment.ts'
 import { refuse } from '../../refusals.ts'
+import { AccountCode } from '../check/accountCode.ts'
 import { judgeAllowancePermit, withAllowancePermit } from '../check/allowancePermit.ts'
 import { type Authorization, recoverSigner, withEthereumV } from '../check/authorization.ts'
-import { AccountCode, explainPermit2, readDeployment } from '../check/paymentCalls.ts'
+import { explainPermit2 } from '../check/paymentCalls.ts'
 import { depositPermitDigest, permit2Separator } from '../check/permit2.ts'
+import { readDeployment } from '../check/transferCalls.ts'
 import { reasons } from '../reasons.ts'
 import { permit2DepositCall } from './calls.ts'
 

@@ -5,8 +5,10 @@ import { refuseForNow } from '../../refusals.ts'
 import { reasons } from '../reasons.ts'
 import { isRevert } from '../rpc/nodes.ts'
 import { aggregate3, resultsIn } from '../settle/multicall.ts'
+import type { AccountCode } from './accountCode.ts'
 import { type ContractSignatureCheck, wrongSignature } from './payment.ts'
-import { type AccountCode, factoryNotAllowed, readDeployment, type WalletDeployment } from './paymentCalls.ts'
+import { factoryNotAllowed } from './paymentCalls.ts'
+import { readDeployment, type WalletDeployment } from './transferCalls.ts'
 
 /** Selector of isValidSignature(bytes32,bytes), EIP-1271. */
 const selector = '0x1626ba7e'

@@ -1,34 +1,18 @@
-import { LRUCache } from 'lru-cache'
-import { decode } from 'ox/AbiParameters'
 import type { PaymentIdentity } from '../../../../core/domain/payment.ts'
 import { checksumAddress } from '../../../../core/evm/hex.ts'
-import {
-  approvalCall,
-  isUsedIn,
-  permit2,
-  permit2Address,
-  readSettleCall,
-  settleCall,
-} from '../../../../core/evm/permit2.ts'
-import {
-  addressWord,
-  bytesWords,
-  type EvmCall,
-  reading,
-  token,
-  uintWord,
-  wordOf,
-} from '../../../../core/evm/token.ts'
+import { approvalCall, isUsedIn, permit2, permit2Address } from '../../../../core/evm/permit2.ts'
+import { type EvmCall, reading, token, wordOf } from '../../../../core/evm/token.ts'
 import type { Refusal } from '../../../../core/ports/chains/settler.ts'
 import type { Rpc, RpcCall } from '../../../../core/rpc/rpc.ts'
 import type { PaymentPayload } from '../../../../core/x402/types.ts'
 import { refuse, refuseForNow, sumInFlight } from '../../refusals.ts'
 import { reasons } from '../reasons.ts'
-import { type Hex, isRevert } from '../rpc/nodes.ts'
-import { aggregate3, callsIn, multicall3 } from '../settle/multicall.ts'
-import { callOf, type Fees } from '../settle/transaction.ts'
+import { isRevert } from '../rpc/nodes.ts'
+import type { Fees } from '../settle/transaction.ts'
+import type { AccountCode } from './accountCode.ts'
 import type { Authorization } from './authorization.ts'
 import { type Digests, readSigned, withTokensV } from './signedPayment.ts'
+import { payCall, readDeployment } from './transferCalls.ts'
 
 /** Gas limit of a payment with a plain signature. A contract wallet's signature check and its deployment (ERC-6492) use more. */
 const PLAIN_GAS = 300_000
@@ -249,6 +233,15 @@ const walletNotDeployed = refuse(
   'The payer is a contract wallet that is not deployed yet, so Permit2 cannot check its signature. Deploy the wallet first, by any transaction, or pay with another wallet.',
 )
 
+/**
+ * Refusal of a wallet that its first payment would deploy through a factory that is not allowed. The settling account would pay for
+ * the deployment.
+ */
+export const factoryNotAllowed = refuse(
+  reasons.factory,
+  'The payer is a contract wallet that is not deployed yet, and this gateway does not call its factory. Deploy the wallet first, by any transaction, or pay with another wallet.',
+)
+
 const nonceIsUsed =
   'The nonce of this authorization is used on chain, but not by this call. The authorization may have moved your money already. Look up the transfer before you pay again.'
 
@@ -319,188 +312,3 @@ function reasonOf(message: string): string {
 
 /** A node's error text, shortened and with printable characters only, because a token's author can choose it. */
 const printable = (text: string): string => text.replace(/[^\x20-\x7e]/g, '?').slice(0, 200)
-
-/** A wallet that has to be deployed first (ERC-6492): the factory and its call data. */
-export interface WalletDeployment {
-  readonly factory: string
-  readonly calldata: string
-  /** The signature that the deployed wallet will check. */
-  readonly innerSignature: string
-}
-
-const erc6492Suffix = '6492'.repeat(16)
-
-/**
- * Reads the ERC-6492 wrapping of a signature: abi.encode(factory, calldata, signature) and 32 bytes of suffix.
- *
- * @returns undefined when the signature is not wrapped, or cannot be decoded
- * @see https://eips.ethereum.org/EIPS/eip-6492
- */
-export function readDeployment(signature: string): WalletDeployment | undefined {
-  if (!signature.endsWith(erc6492Suffix)) return undefined
-  try {
-    const body = signature.slice(0, -erc6492Suffix.length) as Hex
-    const [factory, calldata, inner] = decode(
-      [{ type: 'address' }, { type: 'bytes' }, { type: 'bytes' }],
-      body,
-    )
-    return { factory: factory.toLowerCase(), calldata, innerSignature: inner }
-  } catch {
-    return undefined
-  }
-}
-
-/**
- * The call that moves the money, `transferWithAuthorization` of the token, or `settle` of a proxy of Permit2. For a wallet that is not deployed yet, it is one
- * Multicall3 call that deploys the wallet and then transfers. So a deployment without its transfer cannot happen, and the caller of
- * the factory is Multicall3, not the settling account.
- *
- * @param deployment undefined if the payer's account needs no deployment
- * @param amountAtomic the amount to charge, for a payment by `upto`
- */
-export function payCall(
-  token: string,
-  authorization: Authorization,
-  deployment: WalletDeployment | undefined,
-  amountAtomic = BigInt(authorization.value),
-): EvmCall {
-  const { permit2: part } = authorization
-  if (part !== undefined) return settleCall({ ...authorization, ...part }, amountAtomic)
-  if (deployment === undefined)
-    return { to: token, data: transferData(authorization, authorization.signature) }
-  return aggregate3([
-    // The factory call may fail, because the wallet may have been deployed in the meantime.
-    { to: deployment.factory, data: deployment.calldata },
-    { to: token, data: transferData(authorization, deployment.innerSignature), mustSucceed: true },
-  ])
-}
-
-/** Selector of transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,uint8,bytes32,bytes32), from EIP-3009. */
-const selectorOfParts = '0xe3ee160e'
-/**
- * Selector of transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,bytes), for contract wallets, from
- * FiatToken 2.2.
- */
-const selectorOfBytes = '0xcf092995'
-
-function transferData(authorization: Authorization, signature: string): string {
-  const terms =
-    addressWord(authorization.from) +
-    addressWord(authorization.to) +
-    uintWord(authorization.value) +
-    uintWord(authorization.validAfter) +
-    uintWord(authorization.validBefore) +
-    authorization.nonce.slice(2)
-  const bytes = signature.slice(2)
-  if (bytes.length === 130) {
-    // The signature has the order r, s, v; the call has v, r, s.
-    return selectorOfParts + terms + bytes.slice(128).padStart(64, '0') + bytes.slice(0, 128)
-  }
-  return selectorOfBytes + terms + uintWord('224') + bytesWords(signature)
-}
-
-/** The authorization of EIP-3009 in data that {@link payCall} made, or undefined for other data. */
-export function readTransfer(
-  data: string,
-): { readonly from: string; readonly nonce: string; readonly validBeforeMs: number } | undefined {
-  if (!data.startsWith(selectorOfParts) && !data.startsWith(selectorOfBytes)) return undefined
-  const wordAt = (i: number) => data.slice(10 + 64 * i, 10 + 64 * (i + 1)).toLowerCase()
-  return {
-    from: `0x${wordAt(0).slice(24)}`,
-    nonce: `0x${wordAt(5)}`,
-    validBeforeMs: Number(BigInt(`0x${wordAt(4)}`)) * 1_000,
-  }
-}
-
-/** A transfer that a transaction would make. */
-interface TransferInside {
-  /** The contract that has the nonce, which is the token or Permit2. Lower case, as are `from` and `nonce`. */
-  readonly contract: string
-  readonly from: string
-  readonly nonce: string
-  /** Chain time from which the transfer is refused, in ms. */
-  readonly validBeforeMs: number
-}
-
-/**
- * The transfers by authorization that signed bytes would make. The bytes of one payment have one transfer, with or without the
- * deployment of its wallet. The bytes of a batch have several. Other bytes have none.
- */
-export function transfersIn(bytes: string): readonly TransferInside[] {
-  if (bytes === '') return []
-  let inside = known.get(bytes)
-  if (inside === undefined) known.set(bytes, (inside = readTransfers(bytes)))
-  return inside
-}
-
-/** Cached because the payments of one transaction request the same result one after the other. */
-const known = new LRUCache<string, readonly TransferInside[]>({ max: 64 })
-
-function readTransfers(bytes: string): readonly TransferInside[] {
-  try {
-    const call = callOf(bytes)
-    const calls = call.to === multicall3 ? callsIn(call.data) : [call]
-    return calls.flatMap((one): TransferInside[] => {
-      const permit = readSettleCall(one)
-      if (permit !== undefined) {
-        const { from, nonce, validBefore } = permit
-        return [{ contract: permit2Address, from, nonce, validBeforeMs: (Number(validBefore) + 1) * 1_000 }]
-      }
-      const transfer = readTransfer(one.data)
-      return transfer === undefined ? [] : [{ contract: one.to, ...transfer }]
-    })
-  } catch {
-    return []
-  }
-}
-
-/**
- * Refusal of a wallet that its first payment would deploy through a factory that is not allowed. The settling account would pay for
- * the deployment.
- */
-export const factoryNotAllowed = refuse(
-  reasons.factory,
-  'The payer is a contract wallet that is not deployed yet, and this gateway does not call its factory. Deploy the wallet first, by any transaction, or pay with another wallet.',
-)
-
-/** How long an address is cached as a contract, in ms. In practice its code does not disappear. */
-const WITH_CODE_MS = 600_000
-/** How long an address is cached as having no code, in ms. It may get code at any time. */
-const WITHOUT_CODE_MS = 30_000
-
-/** Reads whether an address is a contract, and caches the result so that a paid call rarely has to read the payer's code. */
-export class AccountCode {
-  readonly #rpc: Rpc
-  readonly #known = new LRUCache<string, boolean>({ max: 10_000, ttl: WITHOUT_CODE_MS })
-
-  constructor(rpc: Rpc) {
-    this.#rpc = rpc
-  }
-
-  /** @throws {RpcUnreachable} or {RpcRefused} when nothing is cached and no node responds */
-  async isContract(address: string): Promise<boolean> {
-    return (
-      this.#known.get(address) ?? this.note(address, await this.#rpc.call('eth_getCode', address, 'latest'))
-    )
-  }
-
-  /** The cached value, or undefined if the caller has to ask the chain. */
-  remembered(address: string): boolean | undefined {
-    return this.#known.get(address)
-  }
-
-  /**
-   * Caches a response to `eth_getCode` that another caller requested.
-   * @returns whether it is a contract
-   */
-  note(address: string, code: unknown): boolean {
-    const isContract = typeof code === 'string' && code.length > 2
-    this.#known.set(address, isContract, { ttl: isContract ? WITH_CODE_MS : WITHOUT_CODE_MS })
-    return isContract
-  }
-
-  /** Drops the cached value, because the address is about to get code. */
-  forget(address: string): void {
-    this.#known.delete(address)
-  }
-}

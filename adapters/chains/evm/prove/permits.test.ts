@@ -14,8 +14,8 @@ import {
   termsOf,
 } from '../../../../test/helpers/chains/evm/settler.ts'
 import { recoverOne } from '../../../../test/helpers/chains/recoverOne.ts'
-import { payCall } from '../check/paymentCalls.ts'
 import { readSigned } from '../check/signedPayment.ts'
+import { payCall } from '../check/transferCalls.ts'
 import type { Hex } from '../rpc/nodes.ts'
 import { aggregate3 } from '../settle/multicall.ts'
 

@@ -11,8 +11,8 @@ import {
   usdc,
 } from '../../../../test/helpers/chains/evm/settler.ts'
 import { sendFrom, sendUsdc, transferCall } from '../../../../test/helpers/localnet/sendToken.ts'
-import { payCall } from '../check/paymentCalls.ts'
 import { readSigned } from '../check/signedPayment.ts'
+import { payCall } from '../check/transferCalls.ts'
 import { type EvmProofsOptions, openNodes } from '../rpc/nodes.ts'
 import { multicall3 } from '../settle/multicall.ts'
 import { createEvmTransferProofs } from './transferProofs.ts'

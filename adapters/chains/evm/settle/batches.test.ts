@@ -10,7 +10,7 @@ import {
   signPayment,
   startSettler,
 } from '../../../../test/helpers/chains/evm/settler.ts'
-import { transfersIn } from '../check/paymentCalls.ts'
+import { transfersIn } from '../check/transferCalls.ts'
 import type { Hex } from '../rpc/nodes.ts'
 
 interface Paying {
@@ -150,7 +150,7 @@ t.test('what somebody else has brought is settled by that, and the others by our
       authorization: Record<string, string>
       signature: Hex
     }
-    const { payCall } = await import('../check/paymentCalls.ts')
+    const { payCall } = await import('../check/transferCalls.ts')
     const { data } = payCall(chain.usdcAddress, { ...a, signature } as never, undefined)
     const [from] = await chain.rpc<[Hex]>('eth_accounts')
     observers = await chain.send({ from, to: chain.usdcAddress, data })

@@ -12,7 +12,7 @@ import {
   startSettler,
 } from '../../../../test/helpers/chains/evm/settler.ts'
 import { openTestStore } from '../../../../test/helpers/store/testStore.ts'
-import { transfersIn } from '../check/paymentCalls.ts'
+import { transfersIn } from '../check/transferCalls.ts'
 import { reasons } from '../reasons.ts'
 import type { Hex } from '../rpc/nodes.ts'
 

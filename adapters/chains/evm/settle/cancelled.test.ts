@@ -13,7 +13,7 @@ import {
   startSettler,
 } from '../../../../test/helpers/chains/evm/settler.ts'
 import type { Authorization } from '../check/authorization.ts'
-import { payCall, transfersIn } from '../check/paymentCalls.ts'
+import { payCall, transfersIn } from '../check/transferCalls.ts'
 import { reasons } from '../reasons.ts'
 import type { Hex } from '../rpc/nodes.ts'
 import { aggregate3 } from './multicall.ts'

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { encodeAbiParameters, encodeFunctionData, encodeFunctionResult, multicall3Abi } from 'viem'
-import { readDeployment } from '../check/paymentCalls.ts'
+import { readDeployment } from '../check/transferCalls.ts'
 import type { Hex } from '../rpc/nodes.ts'
 import { aggregate3, callsIn, multicall3, resultsIn } from './multicall.ts'
 

@@ -11,7 +11,7 @@ import {
 } from '../../../../test/helpers/chains/evm/settler.ts'
 import { recoverOne } from '../../../../test/helpers/chains/recoverOne.ts'
 import { readAuthorization } from '../check/authorization.ts'
-import { payCall } from '../check/paymentCalls.ts'
+import { payCall } from '../check/transferCalls.ts'
 import type { Hex } from '../rpc/nodes.ts'
 import { multicall3 } from './multicall.ts'
 

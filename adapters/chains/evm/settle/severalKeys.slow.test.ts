@@ -5,7 +5,7 @@ import type { SettlementAttempt } from '../../../../core/domain/payment.ts'
 import type { Settler } from '../../../../core/ports/chains/settler.ts'
 import { recordOf, seller, startSettler } from '../../../../test/helpers/chains/evm/settler.ts'
 import { ownReasons } from '../../refusals.ts'
-import { transfersIn } from '../check/paymentCalls.ts'
+import { transfersIn } from '../check/transferCalls.ts'
 import type { EvmSettlerOptions } from '../options.ts'
 import type { Hex } from '../rpc/nodes.ts'
 
